@@ -50,7 +50,7 @@ template <class E> class ColumnOperand {
     E* to = room_.data() + strip * strip_size();
     for (std::int64_t p = 0; p < panels_.count; ++p)
       pack_panel(part(x, 0, p * panels_.kWidth).transposed(), panels_.valid(p), queries,
-                 panels_.packed_width(p), to + p * panels_.kWidth * kSteps);
+                 PackedPanel(to + p * panels_.kWidth * kSteps, panels_.packed_width(p)));
   }
 
   /** Computes c[lane][column] += the sum over the strip's queries of a(query, lane) x(query,

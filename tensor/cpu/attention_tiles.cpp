@@ -75,7 +75,7 @@ void apply_mask(const AttentionProblem& problem, const Strip& strip, std::int64_
   if (!problem.mask.defined()) return;
   const Matrix mask = part(problem.mask.at(strip.entry), strip.first, first_key);
   if (mask.dtype == DType::boolean) return apply_bool_mask(mask, strip, rows, scores);
-  pack_panel(mask, strip.valid, rows, width, room);
+  pack_panel(mask, strip.valid, rows, PackedPanel(room, width));
   for (std::int64_t i = 0; i < rows * width; ++i) scores[i] += room[i];
 }
 

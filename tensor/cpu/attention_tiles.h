@@ -80,8 +80,8 @@ template <class E> class RowOperand {
     const std::int64_t size = panels_.height * steps_of<E>(terms);
     panels_at_ = {room_.data(), 0, size, 0};
     for (std::int64_t p = 0; p < panels_.count; ++p)
-      pack_panel(part(x, p * panels_.height, 0), panels_.height_of(p), terms, panels_.height_of(p),
-                 room_.data() + p * size);
+      pack_panel(part(x, p * panels_.height, 0), panels_.height_of(p), terms,
+                 PackedPanel(room_.data() + p * size, panels_.height_of(p)));
   }
 
   /** Computes c[row][lane] = (or +=) the sum over the first `terms` terms of x(row, term) *
@@ -109,7 +109,7 @@ const E* right_operand(const SumOf<E>* x, std::int64_t terms, std::int64_t width
   if constexpr (Factors<E>::kTerms == 1) {
     return x;
   } else {
-    pack_panel<E>({x, dtype_of<SumOf<E>>(), 1, width}, width, terms, width, room);
+    pack_panel<E>({x, dtype_of<SumOf<E>>(), 1, width}, width, terms, PackedPanel(room, width));
     return room;
   }
 }
@@ -131,7 +131,7 @@ template <class E> Strip strip_of(std::int64_t entry, std::int64_t begin, std::i
 /** Packs rows [strip.first, strip.end()) of a matrix into lanes: to(column, lane). */
 template <class E>
 void pack_strip(const Matrix& x, const Strip& strip, std::int64_t columns, E* to) {
-  pack_panel(part(x, strip.first, 0), strip.valid, columns, strip.width<E>(), to);
+  pack_panel(part(x, strip.first, 0), strip.valid, columns, PackedPanel(to, strip.width<E>()));
 }
 
 template <class T> void multiply(T* x, std::int64_t n, T factor) {

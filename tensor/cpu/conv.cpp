@@ -1,11 +1,11 @@
 // Convolution and transposed convolution without an im2col matrix. Register blocks of positions x
-// output channels read the padded image in place, through the offsets of positions and taps. A
-// transposed convolution runs one pass for each phase of its stride.
+// output channels read the padded image through the offsets of positions and taps. The order of a
+// sum is the same in both memory formats. A transposed convolution runs one pass for each phase of
+// its stride.
 #include "../core/dispatch.h"
-#include "../core/row_major.h"
 #include "../device/parallel.h"
-#include "conv_geometry.h"
 #include "conv_micro.h"
+#include "conv_plan.h"
 #include "convert.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
@@ -15,172 +15,33 @@ namespace mezzo::cpu_kernels {
 
 namespace {
 
-/** Positions of the result that use the same taps, and these taps. */
-struct Pass {
-  // Offset of each tap in the padded image, for all channels of a group.
-  std::vector<std::int64_t> steps;
-  // Offset of each position in the padded image.
-  std::vector<std::int64_t> rows;
-  // Index of each position in the result's channel; empty if all positions are in order.
-  std::vector<std::int64_t> places;
-  // Offset of each tap's weight from the first weight of its output channel.
-  std::vector<std::int64_t> taps;
-};
-
-/** The parameters shared by all tasks. */
-struct ConvPlan {
-  PaddedLayout layout{};
-  std::vector<Pass> passes{};
-  std::int64_t groups = 1;
-  std::int64_t channels_in = 1, channels_out = 1;  // of a group
-  std::int64_t terms = 1;                          // input channels per panel element
-  // Strides in the weight.
-  std::int64_t weight_group = 0, weight_out_channel = 0, weight_in_channel = 0;
-
-  /** Returns the number of elements that hold the input channels of a group. */
-  std::int64_t channel_steps() const { return ceil_div(channels_in, terms); }
-};
-
-/** The numbers of channels of a group, and of terms per panel element. */
-struct ConvChannels {
-  std::int64_t in, out, terms;
-};
-
-ConvPlan direct_plan(const ConvGeometry& g, const ConvChannels& channels) {
-  ConvPlan plan{.groups = g.groups,
-                .channels_in = channels.in,
-                .channels_out = channels.out,
-                .terms = channels.terms};
-  plan.layout.before = g.pad;
-  for (std::size_t d = 0; d < 3; ++d)
-    plan.layout.size[d] = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
-  Pass pass;
-  pass.steps = tap_offsets(plan.layout, plan.channel_steps(), g.kernel, g.dilation);
-  pass.rows = position_offsets(plan.layout, g.out, g.stride);
-  plan.weight_in_channel = g.taps();
-  plan.weight_out_channel = plan.channels_in * g.taps();
-  plan.weight_group = plan.channels_out * plan.weight_out_channel;
-  for (std::int64_t c = 0; c < plan.channel_steps(); ++c)
-    for (std::int64_t tap = 0; tap < g.taps(); ++tap)
-      pass.taps.push_back(c * plan.terms * plan.weight_in_channel + tap);
-  plan.passes.push_back(std::move(pass));
-  return plan;
-}
-
-/** One dimension of a transposed convolution in one phase: positions phase, phase + stride, ... of
- *  the result. */
-struct Phase {
-  std::int64_t first = 0, count = 0;
-  std::vector<std::int64_t> taps;  // taps that reach these positions
-  // For each tap, the input position it adds to the first of them; may be outside the input.
-  std::vector<std::int64_t> source;
-};
-
-std::vector<Phase> phases_of(std::int64_t out, std::int64_t kernel, std::int64_t stride,
-                             std::int64_t dilation, std::int64_t pad) {
-  std::vector<Phase> phases;
-  for (std::int64_t first = 0; first < std::min(stride, out); ++first) {
-    Phase phase{first, ceil_div(out - first, stride), {}, {}};
-    for (std::int64_t k = 0; k < kernel; ++k) {
-      const std::int64_t reach = first + pad - k * dilation;
-      if (reach % stride != 0) continue;
-      phase.taps.push_back(k);
-      phase.source.push_back(reach / stride);
-    }
-    phases.push_back(std::move(phase));
-  }
-  return phases;
-}
-
-/** Computes the zero padding of the input with which every tap of every phase is in bounds. */
-void pad_for(const std::vector<Phase>& phases, std::int64_t in, std::int64_t& before,
-             std::int64_t& size) {
-  std::int64_t low = 0, high = in;
-  for (const Phase& phase : phases)
-    for (const std::int64_t source : phase.source) {
-      low = std::min(low, source);
-      high = std::max(high, source + phase.count);
-    }
-  before = -low;
-  size = high - low;
-}
-
-Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z, const Phase& y,
-                     const Phase& x) {
-  Pass pass;
-  const PaddedLayout& layout = plan.layout;
-  pass.rows = position_offsets(layout, {z.count, y.count, x.count}, {1, 1, 1});
-  for (std::int64_t i = 0; i < z.count; ++i)
-    for (std::int64_t j = 0; j < y.count; ++j)
-      for (std::int64_t k = 0; k < x.count; ++k)
-        pass.places.push_back(((z.first + i * g.stride[0]) * g.in[1] + y.first + j * g.stride[1]) *
-                                  g.in[2] +
-                              x.first + k * g.stride[2]);
-  for (std::int64_t c = 0; c < plan.channel_steps(); ++c)
-    for (std::size_t i = 0; i < z.taps.size(); ++i)
-      for (std::size_t j = 0; j < y.taps.size(); ++j)
-        for (std::size_t k = 0; k < x.taps.size(); ++k) {
-          pass.steps.push_back(c * layout.channel_size() +
-                               layout.offset(z.source[i] + layout.before[0],
-                                             y.source[j] + layout.before[1],
-                                             x.source[k] + layout.before[2]));
-          const std::int64_t tap = (z.taps[i] * g.kernel[1] + y.taps[j]) * g.kernel[2] + x.taps[k];
-          pass.taps.push_back(c * plan.terms * plan.weight_in_channel + tap);
-        }
-  const bool all_in_order = g.stride == Extent{1, 1, 1};
-  if (all_in_order) pass.places.clear();
-  return pass;
-}
-
-/** Returns the plan of a transposed convolution. `g` describes the convolution whose adjoint it is:
- *  g.out is read and g.in is written. */
-ConvPlan transposed_plan(const ConvGeometry& g, const ConvChannels& channels) {
-  ConvPlan plan{.groups = g.groups,
-                .channels_in = channels.in,
-                .channels_out = channels.out,
-                .terms = channels.terms};
-  plan.weight_in_channel = plan.channels_out * g.taps();
-  plan.weight_out_channel = g.taps();
-  plan.weight_group = plan.channels_in * plan.weight_in_channel;
-  std::array<std::vector<Phase>, 3> phases;
-  for (std::size_t d = 0; d < 3; ++d) {
-    phases[d] = phases_of(g.in[d], g.kernel[d], g.stride[d], g.dilation[d], g.pad[d]);
-    pad_for(phases[d], g.out[d], plan.layout.before[d], plan.layout.size[d]);
-  }
-  for (const Phase& z : phases[0])
-    for (const Phase& y : phases[1])
-      for (const Phase& x : phases[2]) plan.passes.push_back(transposed_pass(plan, g, z, y, x));
-  return plan;
-}
-
 /** Runs a plan over a batch. */
 template <class E> class Convolution {
   using T = SumOf<E>;
 
  public:
-  Convolution(const ConvPlan& plan, const Volume& x, const Tensor& w, const Tensor& bias,
-              const Volume& y)
+  Convolution(const ConvPlan& plan, const Images& x, const Tensor& w, const Tensor& bias,
+              const Images& y)
       : plan_(plan),
         x_(x),
         y_(y),
-        columns_(plan.channels_out),
-        in_place_(y.dtype == dtype_of<T>()) {
-    if (bias.defined()) {
-      const CastScope no_casts(nullptr);
-      bias_ = bias.detach().to(dtype_of<T>()).contiguous();
-    }
+        columns_(plan.channels.out),
+        reads_in_place_(x_has_panel_elements() && plan.has_layout_of(x)),
+        sums_in_result_(y.volume.dtype == dtype_of<T>() && !y.channels_last()) {
+    load_bias(bias);
     pack_weights(w);
   }
 
   void run() {
     const std::int64_t units = plan_.groups * columns_.count;
-    const std::int64_t together = images_per_task(x_.batch, y_.pixels(), units);
-    const std::int64_t chunks = ceil_div(x_.batch, together);
+    const std::int64_t batch = x_.volume.batch,
+                       together = images_per_task(batch, y_.volume.pixels(), units);
+    const std::int64_t chunks = ceil_div(batch, together);
     // With few chunks of images, the output channels are divided among tasks as well.
     const std::int64_t parts = std::min(units, ceil_div(kEnoughTasks, chunks));
     const auto task = [&](std::int64_t index) {
       const std::int64_t chunk = index / parts, part = index % parts;
-      run_chunk({chunk * together, std::min((chunk + 1) * together, x_.batch)},
+      run_chunk({chunk * together, std::min((chunk + 1) * together, batch)},
                 {part * units / parts, (part + 1) * units / parts});
     };
     parallel_for(chunks * parts, task, cost_ns());
@@ -191,11 +52,34 @@ template <class E> class Convolution {
   static constexpr std::int64_t kTilesTogether = 16;
   static constexpr std::int64_t kEnoughTasks = 16;
 
+  /** Returns whether the elements of x in memory are those of a panel. */
+  bool x_has_panel_elements() const {
+    if constexpr (Factors<E>::kTerms == 1) return x_.volume.dtype == dtype_of<E>();
+    return x_.channels_last() && plan_.channels.in % Factors<E>::kTerms == 0;
+  }
+
+  /** Copies the bias of each panel, or zeros, to whole panels. */
+  void load_bias(const Tensor& given) {
+    const std::int64_t units = plan_.groups * columns_.count;
+    bias_ = Workspace<T>(units * kWidth);
+    std::fill_n(bias_.data(), units * kWidth, T(0));
+    if (!given.defined()) return;
+    const Tensor bias = row_major(given);
+    for (std::int64_t unit = 0; unit < units; ++unit) {
+      const std::int64_t group = unit / columns_.count, q = unit % columns_.count;
+      const std::int64_t first = group * plan_.channels.out + q * kWidth;
+      convert(bias.dtype(),
+              static_cast<const char*>(bias.raw_data()) +
+                  first * static_cast<std::int64_t>(item_size(bias.dtype())),
+              dtype_of<T>(), bias_.data() + unit * kWidth, columns_.valid(q));
+    }
+  }
+
   double cost_ns() const {
     double steps = 0;
     for (const Pass& pass : plan_.passes)
       steps += static_cast<double>(pass.steps.size()) * static_cast<double>(pass.rows.size());
-    return steps * static_cast<double>(x_.batch * plan_.channels_out * plan_.groups) * 0.02 + 1000;
+    return steps * static_cast<double>(x_.volume.batch * y_.volume.channels) * 0.02 + 1000;
   }
 
   /** Packs the weights as [tap][channel] for each pass, group and panel of output channels. */
@@ -226,7 +110,10 @@ template <class E> class Convolution {
 
   void pack_weight_panel(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
                          E* to) const {
-    if constexpr (Factors<E>::kTerms == 2)
+    const bool by_taps = plan_.weight.in_channel == 1 || plan_.weight.out_channel == 1;
+    if (by_taps)
+      pack_weight_taps(w, pass, group, q, to);
+    else if constexpr (Factors<E>::kTerms == 2)
       pack_weight_pairs(w, pass, group, q, to);
     else
       pack_weight_numbers(w, pass, group, q, to);
@@ -234,8 +121,22 @@ template <class E> class Convolution {
 
   const char* first_weight(const Tensor& w, std::int64_t group, std::int64_t q) const {
     return static_cast<const char*>(w.raw_data()) +
-           (group * plan_.weight_group + q * kWidth * plan_.weight_out_channel) *
+           (group * plan_.weight.group + q * kWidth * plan_.weight.out_channel) *
                static_cast<std::int64_t>(item_size(w.dtype()));
+  }
+
+  /** Packs a channels-last weight tap by tap: the channels of a tap are contiguous. */
+  void pack_weight_taps(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
+                        E* to) const {
+    const auto item = static_cast<std::int64_t>(item_size(w.dtype()));
+    const std::int64_t width = columns_.packed_width(q),
+                       step = static_cast<std::int64_t>(pass.taps.size()) * width;
+    for (const std::int64_t tap : pass.taps) {
+      const Matrix channels{first_weight(w, group, q) + tap * item, w.dtype(),
+                            plan_.weight.out_channel, plan_.weight.in_channel};
+      pack_panel(channels, columns_.valid(q), plan_.channels.in, PackedPanel(to, width, step));
+      to += width;
+    }
   }
 
   /** Pairs the weights of two input channels in rows of steps, and then transposes these. */
@@ -244,25 +145,26 @@ template <class E> class Convolution {
     constexpr std::int64_t kRun = 128;  // steps
     std::uint32_t rows[kWidth][kRun];
     const auto* base = reinterpret_cast<const std::uint16_t*>(first_weight(w, group, q));
-    const auto count = static_cast<std::int64_t>(pass.taps.size());
-    const std::int64_t taps_per_channel = count / std::max<std::int64_t>(plan_.channel_steps(), 1);
+    const auto count = static_cast<std::int64_t>(pass.steps.size()),
+               taps = static_cast<std::int64_t>(pass.taps.size());
     // With an odd number of channels, the last steps have no second factor.
-    const std::int64_t paired = plan_.channels_in / 2 * taps_per_channel;
+    const std::int64_t paired = plan_.channels.in / 2 * taps;
     const std::int64_t valid = columns_.valid(q), width = columns_.packed_width(q);
     for (std::int64_t first = 0; first < count; first += kRun) {
       const std::int64_t run = std::min(kRun, count - first);
+      std::int64_t offsets[kRun];
+      for (std::int64_t s = 0; s < run; ++s) offsets[s] = plan_.weight_of(pass, first + s);
       for (std::int64_t lane = 0; lane < valid; ++lane) {
-        const std::uint16_t* from = base + lane * plan_.weight_out_channel;
-        const std::int64_t* taps = pass.taps.data() + first;
+        const std::uint16_t* from = base + lane * plan_.weight.out_channel;
         const std::int64_t both = std::clamp<std::int64_t>(paired - first, 0, run);
         for (std::int64_t s = 0; s < both; ++s)
           rows[lane][s] =
-              std::uint32_t{from[taps[s] + plan_.weight_in_channel]} << 16 | from[taps[s]];
-        for (std::int64_t s = both; s < run; ++s) rows[lane][s] = from[taps[s]];
+              std::uint32_t{from[offsets[s] + plan_.weight.in_channel]} << 16 | from[offsets[s]];
+        for (std::int64_t s = both; s < run; ++s) rows[lane][s] = from[offsets[s]];
       }
       // Packing moves the bits of f32 elements unchanged.
-      pack_panel<float>({rows, DType::f32, kRun, 1}, valid, run, width,
-                        reinterpret_cast<float*>(to + first * width));
+      pack_panel({rows, DType::f32, kRun, 1}, valid, run,
+                 PackedPanel(reinterpret_cast<float*>(to + first * width), width));
     }
   }
 
@@ -271,59 +173,62 @@ template <class E> class Convolution {
     const auto item = static_cast<std::int64_t>(item_size(w.dtype()));
     const std::int64_t valid = columns_.valid(q), width = columns_.packed_width(q);
     const char* base = first_weight(w, group, q);
-    // Taps with contiguous weights are packed together.
-    const auto count = static_cast<std::int64_t>(pass.taps.size());
+    // Steps with contiguous weights are packed together.
+    const auto count = static_cast<std::int64_t>(pass.steps.size());
     for (std::int64_t s = 0; s < count;) {
       std::int64_t run = 1;
-      const std::int64_t first = pass.taps[static_cast<std::size_t>(s)];
-      while (s + run < count && pass.taps[static_cast<std::size_t>(s + run)] == first + run) ++run;
-      pack_panel<E>({base + first * item, w.dtype(), plan_.weight_out_channel, 1}, valid, run,
-                    width, to + s * width);
+      const std::int64_t first = plan_.weight_of(pass, s);
+      while (s + run < count && plan_.weight_of(pass, s + run) == first + run) ++run;
+      pack_panel({base + first * item, w.dtype(), plan_.weight.out_channel, 1}, valid, run,
+                 PackedPanel(to + s * width, width));
       s += run;
     }
   }
 
   void run_chunk(Range images, Range units) {
-    const std::int64_t count = images.end - images.begin;
-    const std::int64_t group_size = plan_.channel_steps() * plan_.layout.channel_size(),
-                       image_size = plan_.groups * group_size;
-    const Workspace<E> image(count * image_size);
-    const Workspace<T> scratch(in_place_ ? 0 : count * kWidth * y_.pixels());
+    const std::int64_t count = images.end - images.begin, image_size = plan_.image_size();
+    const Workspace<E> copy(reads_in_place_ ? 0 : count * image_size);
+    const Workspace<T> scratch(needs_scratch() ? count * kWidth * y_.volume.pixels() : 0);
     const Workspace<T> tiles(kTilesTogether * RegisterBlock<E>::kRows * kWidth);
-    for (std::int64_t n = 0; n < count; ++n)
-      copy_image(images.begin + n, image.data() + n * image_size);
+    const E* image = copy.data();
+    if (reads_in_place_)
+      image = reinterpret_cast<const E*>(x_.at(images.begin, 0));
+    else
+      for (std::int64_t n = 0; n < count; ++n)
+        copy_padded(x_, images.begin + n, plan_.groups, plan_.layout, copy.data() + n * image_size);
     for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
       const std::int64_t group = unit / columns_.count, q = unit % columns_.count;
-      const Target target{images, group, q, scratch.data()};
+      const Target target{images, group, q, scratch.data(), bias_.data() + unit * kWidth};
       for (std::size_t p = 0; p < plan_.passes.size(); ++p)
-        run_pass(p, target, image.data() + group * group_size, image_size, tiles.data());
+        run_pass(p, target, image + group * plan_.group_step(), image_size, tiles.data());
       finish(target);
     }
   }
 
-  void copy_image(std::int64_t n, E* to) const {
-    for (std::int64_t group = 0; group < plan_.groups; ++group)
-      for (std::int64_t c = 0; c < plan_.channels_in; c += plan_.terms) {
-        const std::int64_t channel = group * plan_.channels_in + c;
-        const bool has_second = plan_.terms == 2 && c + 1 < plan_.channels_in;
-        copy_padded(x_, x_.channel(n, channel), has_second ? x_.channel(n, channel + 1) : nullptr,
-                    plan_.layout, to);
-        to += plan_.layout.channel_size();
-      }
-  }
+  /** Returns whether sums are collected before they are rounded: those of a row-major result, as a
+   *  tile has few adjacent positions. */
+  bool needs_scratch() const { return !sums_in_result_ && !y_.channels_last(); }
 
   /** One panel of output channels of some images, and the buffer of its sums. */
   struct Target {
     Range images;
     std::int64_t group, q;
     T* scratch;
+    const T* bias;  // of the panel's channels
+
+    std::int64_t first_channel(std::int64_t channels_of_group) const {
+      return group * channels_of_group + q * kWidth;
+    }
   };
 
-  /** Returns the sums of output channel `lane` of the panel in image n of the chunk. */
+  /** Returns output channel `lane` of the panel in image n of the chunk. */
+  char* result(const Target& t, std::int64_t n, std::int64_t lane) const {
+    return y_.at(t.images.begin + n, t.first_channel(plan_.channels.out) + lane);
+  }
+  /** Returns the sums of that channel of a row-major result. */
   T* sums(const Target& t, std::int64_t n, std::int64_t lane) const {
-    if (!in_place_) return t.scratch + (n * kWidth + lane) * y_.pixels();
-    return reinterpret_cast<T*>(
-        y_.channel(t.images.begin + n, t.group * plan_.channels_out + t.q * kWidth + lane));
+    if (needs_scratch()) return t.scratch + (n * kWidth + lane) * y_.volume.pixels();
+    return reinterpret_cast<T*>(result(t, n, lane));
   }
 
   /** Computes all positions of a pass, several tiles at a time, so that long sums are computed in
@@ -363,29 +268,51 @@ template <class E> class Convolution {
     }
   }
 
-  /** Stores a tile transposed: in a tile channels are contiguous, in the result positions are. */
   void store_tile(const Target& target, const Pass& pass, std::int64_t at, std::int64_t count,
                   const T* tile) {
     const auto per_image = static_cast<std::int64_t>(pass.rows.size());
     while (count > 0) {
       const std::int64_t n = at / per_image, position = at % per_image;
       const std::int64_t run = std::min(count, per_image - position);
-      if (pass.places.empty())
-        store_run(target, n, position, run, tile);
+      const std::int64_t* places = pass.places.empty() ? nullptr : pass.places.data() + position;
+      if (y_.channels_last())
+        store_pixels(target, n, position, places, run, tile);
+      else if (places)
+        store_places(target, n, places, run, tile);
       else
-        for (std::int64_t lane = 0; lane < columns_.valid(target.q); ++lane) {
-          T* to = sums(target, n, lane);
-          const T bias = bias_of(target, lane);
-          for (std::int64_t i = 0; i < run; ++i)
-            to[pass.places[static_cast<std::size_t>(position + i)]] =
-                tile[i * kWidth + lane] + bias;
-        }
+        store_run(target, n, position, run, tile);
       at += run;
       count -= run;
       tile += run * kWidth;
     }
   }
 
+  /** Stores positions of a channels-last result, whose channels are contiguous as in a tile. */
+  void store_pixels(const Target& target, std::int64_t n, std::int64_t position,
+                    const std::int64_t* places, std::int64_t run, const T* tile) {
+    using S = Simd<T>;
+    char* const first = result(target, n, 0);
+    const std::int64_t valid = columns_.valid(target.q), bytes = y_.pixel_step() * y_.item();
+    for (std::int64_t i = 0; i < run; ++i, tile += kWidth) {
+      alignas(64) T pixel[kWidth];
+      for (std::int64_t lane = 0; lane < kWidth; lane += S::kWidth)
+        S::store(pixel + lane, S::load(tile + lane) + S::load(target.bias + lane));
+      convert(dtype_of<T>(), pixel, y_.volume.dtype,
+              first + (places ? places[i] : position + i) * bytes, valid);
+    }
+  }
+
+  /** Stores positions of a row-major result that are not adjacent. */
+  void store_places(const Target& target, std::int64_t n, const std::int64_t* places,
+                    std::int64_t run, const T* tile) {
+    for (std::int64_t lane = 0; lane < columns_.valid(target.q); ++lane) {
+      T* to = sums(target, n, lane);
+      for (std::int64_t i = 0; i < run; ++i)
+        to[places[i]] = tile[i * kWidth + lane] + target.bias[lane];
+    }
+  }
+
+  /** Stores adjacent positions of a row-major result: a tile transposed. */
   void store_run(const Target& target, std::int64_t n, std::int64_t position, std::int64_t run,
                  const T* tile) {
     using S = Simd<T>;
@@ -401,7 +328,7 @@ template <class E> class Convolution {
             std::min<std::int64_t>(S::kWidth, columns_.valid(target.q) - lane);
         for (std::int64_t l = 0; l < lanes; ++l) {
           T* to = sums(target, n, lane + l) + position + i;
-          const typename S::V sum = square[l] + S::splat(bias_of(target, lane + l));
+          const typename S::V sum = square[l] + S::splat(target.bias[lane + l]);
           if (positions == S::kWidth)
             S::store(to, sum);
           else
@@ -410,38 +337,34 @@ template <class E> class Convolution {
       }
   }
 
-  T bias_of(const Target& target, std::int64_t lane) const {
-    return bias_.defined()
-               ? bias_.data<T>()[target.group * plan_.channels_out + target.q * kWidth + lane]
-               : T(0);
-  }
-
   /** Converts finished channels to the result's dtype. */
   void finish(const Target& target) {
-    if (in_place_) return;
-    const std::int64_t first = target.group * plan_.channels_out + target.q * kWidth;
+    if (!needs_scratch()) return;
     for (std::int64_t n = 0; n < target.images.end - target.images.begin; ++n)
       for (std::int64_t lane = 0; lane < columns_.valid(target.q); ++lane)
-        convert(dtype_of<T>(), sums(target, n, lane), y_.dtype,
-                y_.channel(target.images.begin + n, first + lane), y_.pixels());
+        convert(dtype_of<T>(), sums(target, n, lane), y_.volume.dtype, result(target, n, lane),
+                y_.volume.pixels());
   }
 
   const ConvPlan& plan_;
-  Volume x_, y_;
+  Images x_, y_;
   ColumnPanels<E> columns_;
-  bool in_place_;
-  Tensor bias_;  // as T
+  bool reads_in_place_, sums_in_result_;
+  Workspace<T> bias_;
   Workspace<E> weights_;
   std::vector<std::int64_t> weight_offsets_;
 };
 
-/** Runs the plan that `make_plan` returns for the channels of a group. */
+/** Computes y with the plan of `make_plan`: direct_plan or transposed_plan. */
 template <class MakePlan>
-void run_plan(MakePlan make_plan, std::int64_t groups, const Volume& x, const Tensor& w,
-              const Tensor& bias, const Volume& y) {
-  visit_factors(x.dtype, w.dtype(), y.dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
+void run_plan(MakePlan make_plan, const ConvGeometry& geometry, const Images& x, const Tensor& w,
+              const Tensor& bias, const Images& y) {
+  const Volume &from = x.volume, &to = y.volume;
+  visit_factors(from.dtype, w.dtype(), to.dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
+    const std::int64_t groups = geometry.groups;
     const ConvPlan plan =
-        make_plan(ConvChannels{x.channels / groups, y.channels / groups, Factors<E>::kTerms});
+        make_plan(geometry, {from.channels / groups, to.channels / groups, Factors<E>::kTerms},
+                  x.format, dense_format(w));
     Convolution<E>(plan, x, w, bias, y).run();
   });
 }
@@ -455,28 +378,26 @@ namespace mezzo::op {
 using namespace cpu_kernels;
 
 void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const Tensor x = row_major(in[0]), w = row_major(in[1]);
   if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
-  with_row_major(out[0], [&](const Tensor& y) {
-    const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
-    const ConvGeometry geometry =
-        conv_geometry(attrs, from.size, to.size, volume_of(w, attrs.dims).size);
-    const auto plan = [&](const ConvChannels& channels) { return direct_plan(geometry, channels); };
-    run_plan(plan, attrs.groups, from, w, in[2], to);
+  const int dims = attrs.dims;
+  const Tensor x = dense(in[0], dims), w = dense(in[1], dims);
+  with_dense(out[0], dims, [&](const Tensor& y) {
+    const Images from = images_of(x, dims), to = images_of(y, dims);
+    run_plan(direct_plan,
+             conv_geometry(attrs, from.volume.size, to.volume.size, volume_of(w, dims).size), from,
+             w, in[2], to);
   });
 }
 
 void ConvTransposeFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const Tensor x = row_major(in[0]), w = row_major(in[1]);
   if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
-  with_row_major(out[0], [&](const Tensor& y) {
-    const Volume from = volume_of(x, attrs.dims), to = volume_of(y, attrs.dims);
-    const ConvGeometry geometry =
-        conv_geometry(attrs, to.size, from.size, volume_of(w, attrs.dims).size);
-    const auto plan = [&](const ConvChannels& channels) {
-      return transposed_plan(geometry, channels);
-    };
-    run_plan(plan, attrs.groups, from, w, in[2], to);
+  const int dims = attrs.dims;
+  const Tensor x = dense(in[0], dims), w = dense(in[1], dims);
+  with_dense(out[0], dims, [&](const Tensor& y) {
+    const Images from = images_of(x, dims), to = images_of(y, dims);
+    run_plan(transposed_plan,
+             conv_geometry(attrs, to.volume.size, from.volume.size, volume_of(w, dims).size), from,
+             w, in[2], to);
   });
 }
 

@@ -130,11 +130,11 @@ template <class E> class Product {
 
   void pack_row_panel(std::int64_t p, Range steps, E* to) const {
     pack_panel(from(a_, p * rows_.height, first_term(steps)), rows_.height_of(p), terms_of(steps),
-               rows_.height_of(p), to);
+               PackedPanel(to, rows_.height_of(p)));
   }
   void pack_column_panel(std::int64_t q, Range steps, E* to) const {
     pack_panel(from(b_, q * columns_.kWidth, first_term(steps)), columns_.valid(q), terms_of(steps),
-               columns_.packed_width(q), to);
+               PackedPanel(to, columns_.packed_width(q)));
   }
 
   static std::int64_t first_term(Range steps) { return steps.begin * Factors<E>::kTerms; }

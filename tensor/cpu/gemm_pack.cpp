@@ -15,21 +15,23 @@ template <class T, class X> T widen(X x) { return static_cast<T>(x); }
 /** Packs lanes that are contiguous in memory: each step is a short copy. */
 template <class T, class X>
 void pack_rows(const X* x, std::int64_t step_stride, std::int64_t lanes, std::int64_t depth,
-               std::int64_t width, T* panel) {
+               const PackedPanel<T>& panel) {
   using S = Simd<T>;
   const std::int64_t whole = lanes / S::kWidth * S::kWidth;
-  for (std::int64_t step = 0; step < depth; ++step, x += step_stride, panel += width) {
+  T* to = panel.data;
+  for (std::int64_t step = 0; step < depth; ++step, x += step_stride, to += panel.step) {
     for (std::int64_t lane = 0; lane < whole; lane += S::kWidth)
-      S::store(panel + lane, S::load(x + lane));
-    if (whole < width) S::copy_first(x + whole, lanes - whole, panel + whole, width - whole);
+      S::store(to + lane, S::load(x + lane));
+    if (whole < panel.width)
+      S::copy_first(x + whole, lanes - whole, to + whole, panel.width - whole);
   }
 }
 
-/** Packs steps that are contiguous in memory: squares of lanes and steps are transposed in
- *  registers. Returns the number of steps done. */
+/** Packs steps that are contiguous in memory, into a panel of at most one vector: squares of lanes
+ *  and steps are transposed in registers. Returns the number of steps done. */
 template <class T, class X>
 std::int64_t pack_squares(const X* x, std::int64_t lane_stride, std::int64_t lanes,
-                          std::int64_t depth, std::int64_t width, std::int64_t stored, T* panel) {
+                          std::int64_t depth, const PackedPanel<T>& panel) {
   using S = Simd<T>;
   std::int64_t step = 0;
   for (; step + S::kWidth <= depth; step += S::kWidth) {
@@ -38,13 +40,14 @@ std::int64_t pack_squares(const X* x, std::int64_t lane_stride, std::int64_t lan
     for (int lane = 0; lane < S::kWidth; ++lane)
       square[lane] = lane < lanes ? S::load(x + lane * lane_stride + step) : typename S::V{};
     S::transpose(square);
-    T* to = panel + step * width;
-    if (stored == S::kWidth) {
+    T* to = panel.data + step * panel.step;
+    if (panel.width == S::kWidth) {
       MZ_UNROLL
-      for (int s = 0; s < S::kWidth; ++s) S::store(to + s * width, square[s]);
+      for (int s = 0; s < S::kWidth; ++s) S::store(to + s * panel.step, square[s]);
     } else {
       MZ_UNROLL
-      for (int s = 0; s < S::kWidth; ++s) S::store_first(to + s * width, square[s], stored);
+      for (int s = 0; s < S::kWidth; ++s)
+        S::store_first(to + s * panel.step, square[s], panel.width);
     }
   }
   return step;
@@ -52,39 +55,40 @@ std::int64_t pack_squares(const X* x, std::int64_t lane_stride, std::int64_t lan
 
 template <class T, class X>
 void pack_strided(const X* x, std::int64_t lane_stride, std::int64_t step_stride,
-                  std::int64_t lanes, std::int64_t depth, std::int64_t width, T* panel) {
-  for (std::int64_t step = 0; step < depth; ++step, x += step_stride, panel += width) {
-    for (std::int64_t lane = 0; lane < lanes; ++lane) panel[lane] = widen<T>(x[lane * lane_stride]);
-    for (std::int64_t lane = lanes; lane < width; ++lane) panel[lane] = 0;
+                  std::int64_t lanes, std::int64_t depth, const PackedPanel<T>& panel) {
+  T* to = panel.data;
+  for (std::int64_t step = 0; step < depth; ++step, x += step_stride, to += panel.step) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) to[lane] = widen<T>(x[lane * lane_stride]);
+    for (std::int64_t lane = lanes; lane < panel.width; ++lane) to[lane] = 0;
   }
 }
 
 template <class T, class X>
 void pack(const X* x, std::int64_t lane_stride, std::int64_t step_stride, std::int64_t lanes,
-          std::int64_t depth, std::int64_t width, T* panel) {
+          std::int64_t depth, const PackedPanel<T>& panel) {
   using S = Simd<T>;
-  if (lane_stride == 1) return pack_rows(x, step_stride, lanes, depth, width, panel);
-  if (step_stride != 1)
-    return pack_strided(x, lane_stride, step_stride, lanes, depth, width, panel);
-  for (std::int64_t lane = 0; lane < width; lane += S::kWidth) {
+  if (lane_stride == 1) return pack_rows(x, step_stride, lanes, depth, panel);
+  if (step_stride != 1) return pack_strided(x, lane_stride, step_stride, lanes, depth, panel);
+  for (std::int64_t lane = 0; lane < panel.width; lane += S::kWidth) {
     const std::int64_t valid = std::min<std::int64_t>(S::kWidth, lanes - lane);
-    const std::int64_t stored = std::min<std::int64_t>(S::kWidth, width - lane);
+    const std::int64_t stored = std::min<std::int64_t>(S::kWidth, panel.width - lane);
     const X* from = x + lane * lane_stride;
-    T* to = panel + lane;
-    for (std::int64_t step = pack_squares(from, lane_stride, valid, depth, width, stored, to);
-         step < depth; ++step)
+    const PackedPanel<T> vector{panel.data + lane, stored, panel.step};
+    for (std::int64_t step = pack_squares(from, lane_stride, valid, depth, vector); step < depth;
+         ++step)
       for (std::int64_t i = 0; i < stored; ++i)
-        to[step * width + i] = i < valid ? widen<T>(from[i * lane_stride + step]) : T(0);
+        vector.data[step * panel.step + i] =
+            i < valid ? widen<T>(from[i * lane_stride + step]) : T(0);
   }
 }
 
 }  // namespace
 
 template <class T>
-void pack_panel(const Matrix& x, std::int64_t lanes, std::int64_t depth, std::int64_t width,
-                T* panel) {
+void pack_panel(const Matrix& x, std::int64_t lanes, std::int64_t depth,
+                const PackedPanel<T>& panel) {
   const auto from = [&]<class X>(std::type_identity<X>) {
-    pack(static_cast<const X*>(x.data), x.row, x.column, lanes, depth, width, panel);
+    pack(static_cast<const X*>(x.data), x.row, x.column, lanes, depth, panel);
   };
   if constexpr (std::is_same_v<T, double>)
     return from(std::type_identity<double>{});
@@ -96,8 +100,8 @@ void pack_panel(const Matrix& x, std::int64_t lanes, std::int64_t depth, std::in
     return from(std::type_identity<float>{});
 }
 
-template void pack_panel(const Matrix&, std::int64_t, std::int64_t, std::int64_t, float*);
-template void pack_panel(const Matrix&, std::int64_t, std::int64_t, std::int64_t, double*);
+template void pack_panel(const Matrix&, std::int64_t, std::int64_t, const PackedPanel<float>&);
+template void pack_panel(const Matrix&, std::int64_t, std::int64_t, const PackedPanel<double>&);
 
 #if defined(__AVX512BF16__)
 
@@ -162,30 +166,30 @@ template <class X> struct PairSource {
 /** Packs lanes that are contiguous in memory: groups of 32, then vectors. */
 template <class X>
 void pack_pair_rows(const PairSource<X>& x, std::int64_t lanes, std::int64_t steps,
-                    std::int64_t width, BFloat16Pair* panel) {
+                    const PackedPanel<BFloat16Pair>& panel) {
   std::int64_t lane = 0;
   if constexpr (std::is_same_v<X, BFloat16>)
     for (; x.second && lane + 2 * Pairs::kWidth <= lanes; lane += 2 * Pairs::kWidth)
       for (std::int64_t step = 0; step < steps; ++step) {
         const std::int64_t at = step * x.step + lane;
-        interleave_32(x.first + at, x.second + at, panel + step * width + lane);
+        interleave_32(x.first + at, x.second + at, panel.data + step * panel.step + lane);
       }
-  for (; lane < width; lane += Pairs::kWidth) {
+  for (; lane < panel.width; lane += Pairs::kWidth) {
     const __mmask16 valid = first_lanes(std::clamp<std::int64_t>(lanes - lane, 0, Pairs::kWidth)),
-                    stored = first_lanes(std::min<std::int64_t>(width - lane, Pairs::kWidth));
+                    stored = first_lanes(std::min<std::int64_t>(panel.width - lane, Pairs::kWidth));
     for (std::int64_t step = 0; step < steps; ++step) {
       const std::int64_t at = step * x.step + lane;
-      _mm512_mask_storeu_ps(panel + step * width + lane, stored,
+      _mm512_mask_storeu_ps(panel.data + step * panel.step + lane, stored,
                             (__m512)interleave(x.first + at, x.second_at(at), valid));
     }
   }
 }
 
-/** Packs one vector of lanes whose steps are contiguous in memory, a square of lanes and steps at a
- *  time. Returns the number of steps done. */
+/** Packs lanes whose steps are contiguous in memory, into a panel of at most one vector, a square
+ *  of lanes and steps at a time. Returns the number of steps done. */
 template <class X>
 std::int64_t pack_pair_squares(const PairSource<X>& x, std::int64_t lanes, std::int64_t steps,
-                               std::int64_t width, std::int64_t stored, BFloat16Pair* panel) {
+                               const PackedPanel<BFloat16Pair>& panel) {
   const bool are_adjacent = x.step == 2 && x.second == x.first + 1;
   if (x.step != 1 && !are_adjacent) return 0;
   std::int64_t step = 0;
@@ -204,25 +208,25 @@ std::int64_t pack_pair_squares(const PairSource<X>& x, std::int64_t lanes, std::
     Pairs::transpose(square);
     MZ_UNROLL
     for (int s = 0; s < Pairs::kWidth; ++s)
-      Pairs::store_first(reinterpret_cast<float*>(panel + (step + s) * width), square[s], stored);
+      Pairs::store_first(reinterpret_cast<float*>(panel.data + (step + s) * panel.step), square[s],
+                         panel.width);
   }
   return step;
 }
 
 template <class X>
 void pack_pairs_of(const PairSource<X>& x, std::int64_t lanes, std::int64_t steps,
-                   std::int64_t width, BFloat16Pair* panel) {
-  if (x.lane == 1) return pack_pair_rows(x, lanes, steps, width, panel);
-  for (std::int64_t lane = 0; lane < width; lane += Pairs::kWidth) {
+                   const PackedPanel<BFloat16Pair>& panel) {
+  if (x.lane == 1) return pack_pair_rows(x, lanes, steps, panel);
+  for (std::int64_t lane = 0; lane < panel.width; lane += Pairs::kWidth) {
     const PairSource<X> from{x.first + lane * x.lane, x.second_at(lane * x.lane), x.lane, x.step};
     const std::int64_t valid = std::clamp<std::int64_t>(lanes - lane, 0, Pairs::kWidth);
-    const std::int64_t stored = std::min<std::int64_t>(Pairs::kWidth, width - lane);
-    BFloat16Pair* to = panel + lane;
-    for (std::int64_t step = pack_pair_squares(from, valid, steps, width, stored, to); step < steps;
-         ++step)
+    const std::int64_t stored = std::min<std::int64_t>(Pairs::kWidth, panel.width - lane);
+    const PackedPanel<BFloat16Pair> vector{panel.data + lane, stored, panel.step};
+    for (std::int64_t step = pack_pair_squares(from, valid, steps, vector); step < steps; ++step)
       for (std::int64_t i = 0; i < stored; ++i) {
         const std::int64_t at = i * x.lane + step * x.step;
-        to[step * width + i] =
+        vector.data[step * panel.step + i] =
             i < valid ? pair_of(from.first + at, from.second_at(at)) : BFloat16Pair{0};
       }
   }
@@ -231,28 +235,29 @@ void pack_pairs_of(const PairSource<X>& x, std::int64_t lanes, std::int64_t step
 }  // namespace
 
 void pack_pairs(const Matrix& first, const Matrix& second, std::int64_t lanes, std::int64_t steps,
-                std::int64_t width, BFloat16Pair* panel) {
+                const PackedPanel<BFloat16Pair>& panel) {
   const auto from = [&]<class X>(std::type_identity<X>) {
     const PairSource<X> x{static_cast<const X*>(first.data), static_cast<const X*>(second.data),
                           first.row, first.column};
-    pack_pairs_of(x, lanes, steps, width, panel);
+    pack_pairs_of(x, lanes, steps, panel);
   };
   first.dtype == DType::bf16 ? from(std::type_identity<BFloat16>{})
                              : from(std::type_identity<float>{});
 }
 
 template <>
-void pack_panel(const Matrix& x, std::int64_t lanes, std::int64_t terms, std::int64_t width,
-                BFloat16Pair* panel) {
+void pack_panel(const Matrix& x, std::int64_t lanes, std::int64_t terms,
+                const PackedPanel<BFloat16Pair>& panel) {
   const auto at = [&](std::int64_t term) {
     const auto item = static_cast<std::int64_t>(item_size(x.dtype));
     return Matrix{static_cast<const char*>(x.data) + term * x.column * item, x.dtype, x.row,
                   2 * x.column};
   };
   const std::int64_t whole = terms / 2;
-  pack_pairs(at(0), at(1), lanes, whole, width, panel);
+  pack_pairs(at(0), at(1), lanes, whole, panel);
   if (terms % 2 == 1)
-    pack_pairs(at(terms - 1), {nullptr, x.dtype}, lanes, 1, width, panel + whole * width);
+    pack_pairs(at(terms - 1), {nullptr, x.dtype}, lanes, 1,
+               {panel.data + whole * panel.step, panel.width, panel.step});
 }
 
 #endif

@@ -34,8 +34,9 @@ FixedOperand<E>::FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t
         from.data =
             static_cast<const char*>(x.data) + (block * columns + panel * kWidth) * x.row *
                                                    static_cast<std::int64_t>(item_size(x.dtype));
-        pack_panel(from, panels_.valid(panel), terms, panels_.packed_width(panel),
-                   room_.data() + index * kWidth * depth_);
+        pack_panel(
+            from, panels_.valid(panel), terms,
+            PackedPanel(room_.data() + index * kWidth * depth_, panels_.packed_width(panel)));
       },
       static_cast<double>(blocks * columns * terms) * 0.3);
 }

@@ -53,7 +53,8 @@ RowPanels<E> pack_rows(const SumOf<E>* x, std::int64_t n, std::int64_t terms, E*
   const RowPanels<E> panels(n);
   for (std::int64_t p = 0; p < panels.count; ++p)
     pack_panel({x + p * panels.height * terms, dtype_of<SumOf<E>>(), terms, 1}, panels.height_of(p),
-               terms, panels.height_of(p), to + p * panels.height * steps_of<E>(terms));
+               terms,
+               PackedPanel(to + p * panels.height * steps_of<E>(terms), panels.height_of(p)));
   return panels;
 }
 
