@@ -46,16 +46,18 @@ void map_runs(const std::array<Tensor, K>& in, Tensor& out, const ChannelShape& 
   (std::make_index_sequence<K>{});
   const BlockWriter<C> writer(out);
   constexpr std::int64_t kPiece = 1024;
-  const auto value_at = [&]<std::size_t... I>(const C* const* x, std::int64_t k, std::int64_t i,
-                                              std::index_sequence<I...>) {
-    return f(x[I][k]..., i);
-  };
   constexpr auto operands = std::make_index_sequence<K>{};
   const auto piece = [&](std::int64_t at, std::int64_t n) {
     alignas(64) C values[K][kPiece], results[kPiece];
     const C* x[K];
     for (std::size_t k = 0; k < K; ++k) x[k] = readers[k].read(at, n, values[k]);
     C* y = writer.target(at, results);
+    // A copy, which no store to y can change; otherwise the loops below are not vectorised.
+    const std::remove_cvref_t<F> function = f;
+    const auto value_at = [&function]<std::size_t... I>(const C* const* from, std::int64_t k,
+                                                        std::int64_t i, std::index_sequence<I...>) {
+      return function(from[I][k]..., i);
+    };
     for (std::int64_t k = 0; k < n;) {
       if (s.inner == 1) {
         const std::int64_t first = (at + k) % period, count = std::min(n - k, period - first);

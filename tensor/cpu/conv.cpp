@@ -9,6 +9,7 @@
 #include "convert.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
+#include "narrow.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -297,8 +298,8 @@ template <class E> class Convolution {
       alignas(64) T pixel[kWidth];
       for (std::int64_t lane = 0; lane < kWidth; lane += S::kWidth)
         S::store(pixel + lane, S::load(tile + lane) + S::load(target.bias + lane));
-      convert(dtype_of<T>(), pixel, y_.volume.dtype,
-              first + (places ? places[i] : position + i) * bytes, valid);
+      narrow_row(pixel, y_.volume.dtype, first + (places ? places[i] : position + i) * bytes,
+                 valid);
     }
   }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "../core/convert_value.h"
+#include "narrow.h"
 
 #if defined(__F16C__) || defined(__AVX512F__)
 #  include <immintrin.h>
@@ -113,21 +114,6 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr __mmask16 kAllLanes = 0xFFFF;  // g++ 12 warns about undefined operands of unmasked forms
-#endif
-
-#if defined(__AVX512BF16__)
-/** Rounds 32 numbers by the CPU's instruction, which takes subnormals as zero and otherwise gives
- *  the same bits as BFloat16's constructor. Returns false, and writes nothing, if one is
- *  subnormal. */
-bool narrow_normal(const float* from, BFloat16* to) {
-  constexpr int kSubnormal = 0x20;
-  const __m512 low = _mm512_loadu_ps(from), high = _mm512_loadu_ps(from + 16);
-  if (_mm512_fpclass_ps_mask(low, kSubnormal) | _mm512_fpclass_ps_mask(high, kSubnormal))
-    return false;
-  const __m512bh rounded = _mm512_cvtne2ps_pbh(high, low);
-  std::memcpy(to, &rounded, sizeof rounded);
-  return true;
-}
 #endif
 
 }  // namespace

@@ -2,7 +2,7 @@
 // rounds them once.
 #include "gemm_panels.h"
 
-#include "convert.h"
+#include "narrow.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -37,7 +37,7 @@ template <class T>
 void store_row(const T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const MatrixOut& c) {
   char* to = address(c, i, j);
   if (c.column == 1) {
-    if (static_cast<const void*>(to) != sums) convert(dtype_of<T>(), sums, c.dtype, to, n);
+    if (static_cast<const void*>(to) != sums) narrow_row(sums, c.dtype, to, n);
     return;
   }
   for (std::int64_t e = 0; e < n; ++e)
