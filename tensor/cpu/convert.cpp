@@ -153,7 +153,15 @@ void narrow(const float* from, Half* to, std::int64_t n) {
 }
 
 void widen(const BFloat16* from, float* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
+  std::int64_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16) {
+    const __m512i low = _mm512_maskz_cvtepu16_epi32(
+        kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
+    _mm512_storeu_si512(to + i, _mm512_maskz_slli_epi32(kAllLanes, low, 16));
+  }
+#endif
+  for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
 }
 
 void narrow(const float* from, BFloat16* to, std::int64_t n) {
