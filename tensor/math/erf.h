@@ -1,5 +1,5 @@
-// erf, erfc, erfinv and the normal distribution of floats. All except erfinv are without branches,
-// so that loops over them vectorise. Parsed by g++ and by nvcc.
+// erf, erfc, erfinv and the normal distribution of floats, without branches, so that loops over
+// them vectorise. Parsed by g++ and by nvcc.
 // See also: math.h (all functions and their double forms).
 #pragma once
 
@@ -93,8 +93,22 @@ MZ_HD inline double erfinv(double y) {
   return std::copysign(x, y);
 }
 
-/** Returns the x with erf(x) = y. +-1 gives +-infinity, larger magnitudes NaN. Error: below 1
- *  ulp. */
-MZ_HD inline float erfinv(float y) { return static_cast<float>(erfinv(static_cast<double>(y))); }
+/** Returns the x with erf(x) = y. +-1 gives +-infinity, larger magnitudes NaN. Error: below 3.5
+ * ulp. x / y is smooth in w = -ln(1 - y^2), and in the tails in sqrt(w), as in M. Giles,
+ * "Approximating the erfinv function", 2010; minimax fits of relative error 1e-8. */
+MZ_HD MZ_ALWAYS_INLINE float erfinv(float y) {
+  using detail::polynomial;
+  const float a = std::fabs(y);
+  const float w = -log((1.0f - a) * (1.0f + a));
+  const float centre = polynomial(
+      w - 2.5f, 0x1.805c5ep+0f, 0x1.f91e8ap-3f, -0x1.11c4ecp-8f, -0x1.486616p-10f, 0x1.c9e6c8p-13f,
+      -0x1.4d15cep-18f, -0x1.d0c1a8p-19f, 0x1.f48c80p-22f, 0x1.8f228ap-26f, -0x1.2e1012p-27f);
+  const float tail =
+      polynomial(std::sqrt(w) - 3.125f, 0x1.7aaa3cp+1f, 0x1.00f3b4p+0f, 0x1.ce014ep-8f,
+                 -0x1.5b3cb4p-8f, 0x1.ef1f72p-9f, -0x1.4c38ccp-9f, 0x1.59fb64p-10f,
+                 -0x1.380b86p-12f, -0x1.7948aap-13f, 0x1.dca498p-14f);
+  const float x = y * (w < 5.0f ? centre : tail);
+  return a == 1.0f ? std::copysign(detail::kInfinity, y) : x;
+}
 
 }  // namespace mezzo::math
