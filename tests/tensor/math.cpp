@@ -43,7 +43,7 @@ const Function kFunctions[] = {
     {"log1p", math::log1p, std::log1p, 1.4},   {"log2", math::log2, std::log2, 0.51},
     {"rsqrt", math::rsqrt, rsqrt_oracle, 1.5}, {"sigmoid", math::sigmoid, sigmoid_oracle, 2.0},
     {"sin", math::sin, std::sin, 1.5},         {"sqrt", math::sqrt, std::sqrt, 0.5001},
-    {"tanh", math::tanh, std::tanh, 1.4},
+    {"tanh", math::tanh, std::tanh, 1.4},      {"erfinv", math::erfinv, math::erfinv, 3.5},
 };
 
 float float_of(std::uint32_t bits) { return mezzo::detail::bits_as<float>(bits); }
