@@ -40,7 +40,7 @@ void declare(Arguments& arguments, Options& o) {
   arguments.option("lr", o.lr, "initial learning rate of SGD, with cosine decay");
   arguments.flag("plain", o.plain, "train without data augmentation");
   arguments.flag("channels-last", o.channels_last,
-                 "use the channels-last format, which is faster for 16-bit convolutions on GPUs");
+                 "use the channels-last format, in which convolutions are faster");
   declare(arguments, o.run);
 }
 
