@@ -11,10 +11,13 @@ void FunctionContext::save_for_backward(std::vector<Tensor> tensors) {
   }
 }
 
+void FunctionContext::refuse_freed() const {
+  fail<StateError>(name + " backward", {.what = "the graph was freed by an earlier backward",
+                                        .hint = "pass retain_graph = true to the earlier call"});
+}
+
 std::vector<Tensor> FunctionContext::saved() const {
-  if (freed_)
-    fail<StateError>(name + " backward", {.what = "the graph was freed by an earlier backward",
-                                          .hint = "pass retain_graph = true to the earlier call"});
+  if (freed_) refuse_freed();
   std::vector<Tensor> tensors;
   for (const Kept& k : kept_) {
     if (k.tensor.defined() && k.tensor.version() != k.version)
@@ -31,20 +34,37 @@ std::vector<Tensor> FunctionContext::saved() const {
   return tensors;
 }
 
-FunctionNodeBase::FunctionNodeBase(std::string name, const std::vector<Tensor>& operands) {
+/** Of the Tensor arguments, in order. */
+struct FunctionNodeBase::Operands {
+  std::vector<TensorMeta> meta;
+};
+
+FunctionNodeBase::FunctionNodeBase(std::string name, const std::vector<Tensor>& operands)
+    : operands_(new Operands) {
   context.name = std::move(name);
   context.node_ = this;
   for (const Tensor& x : operands) {
     follow(grad_enabled() ? gradient_edge(x) : Edge{});
     context.wanted.push_back(static_cast<bool>(next().back()));
-    metas_.push_back(x.defined() ? TensorMeta{x.shape(), x.dtype(), x.device()} : TensorMeta{});
+    operands_->meta.push_back(x.defined() ? TensorMeta{x.shape(), x.dtype(), x.device()}
+                                          : TensorMeta{});
   }
 }
 
+FunctionNodeBase::~FunctionNodeBase() = default;
+
 void FunctionNodeBase::release_saved() {
+  if (context.attachment) {
+    context.attachment.reset();
+    context.attachment_freed_ = true;
+  }
   if (context.kept_.empty()) return;
   context.kept_.clear();
   context.freed_ = true;
+}
+
+void FunctionNodeBase::require_attachment() const {
+  if (context.attachment_freed_) context.refuse_freed();
 }
 
 void FunctionNodeBase::attach(const Ref<FunctionNodeBase>& node, std::vector<Tensor>& results) {
@@ -63,26 +83,27 @@ void FunctionNodeBase::attach(const Ref<FunctionNodeBase>& node, std::vector<Ten
 }
 
 Grads FunctionNodeBase::checked(Grads gradients) const {
-  if (gradients.size() != metas_.size())
+  const std::vector<TensorMeta>& meta = operands_->meta;
+  if (gradients.size() != meta.size())
     fail<ValueError>(context.name + " backward",
                      {.what = "wrong number of gradients",
                       .got = str(gradients.size()),
-                      .expected = str(metas_.size(), ", one per Tensor argument")});
+                      .expected = str(meta.size(), ", one per Tensor argument")});
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     Tensor& g = gradients[i];
     if (!g.defined()) continue;
-    if (!(g.shape() == metas_[i].shape))
+    if (!(g.shape() == meta[i].shape))
       fail<ShapeError>(context.name + " backward",
                        {.what = str("gradient ", i, " does not fit its argument"),
                         .got = str(g),
-                        .expected = str(metas_[i].shape)});
-    if (!(g.device() == metas_[i].device))
+                        .expected = str(meta[i].shape)});
+    if (!(g.device() == meta[i].device))
       fail<DeviceError>(context.name + " backward",
                         {.what = str("gradient ", i, " is on another device than its argument"),
                          .got = str(g),
-                         .expected = str(metas_[i].device),
+                         .expected = str(meta[i].device),
                          .hint = "use g.to(device)"});
-    g = g.to(metas_[i].dtype);
+    g = g.to(meta[i].dtype);
   }
   return gradients;
 }

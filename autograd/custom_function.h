@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "../tensor/core/owner.h"
 #include "grad_mode.h"
 #include "node.h"
 
@@ -26,9 +27,11 @@ class MZ_API FunctionContext {
   /** Returns whether the i-th Tensor argument needs a gradient. */
   bool needs_input_grad(std::size_t i) const { return wanted[i]; }
 
-  std::string name;                        // of the function, for errors and traces
-  std::vector<bool> wanted;                // per Tensor argument: whether it needs a gradient
-  std::shared_ptr<const void> attachment;  // anything else that backward needs
+  std::string name;          // of the function, for errors and traces
+  std::vector<bool> wanted;  // per Tensor argument: whether it needs a gradient
+  /** Anything else that backward needs; freed with the saved tensors. */
+  std::shared_ptr<const void> attachment;
+  std::shared_ptr<const void> casts;  // internal: what mixed precision needs in backward
 
  private:
   friend class FunctionNodeBase;
@@ -39,7 +42,9 @@ class MZ_API FunctionContext {
   };
   std::vector<Kept> kept_;
   Node* node_ = nullptr;
-  bool freed_ = false;
+  bool freed_ = false, attachment_freed_ = false;
+
+  [[noreturn]] void refuse_freed() const;
 };
 
 /** The part of a user function's node that does not depend on its type. */
@@ -48,7 +53,9 @@ class MZ_API FunctionNodeBase : public Node {
   /** Makes the node of a call with these Tensor arguments. Their edges are recorded only while
    *  gradients are. */
   FunctionNodeBase(std::string name, const std::vector<Tensor>& operands);
-  /** Frees what save_for_backward saved. After that FunctionContext::saved throws StateError. */
+  ~FunctionNodeBase() override;
+  /** Frees what save_for_backward saved and the attachment. After that FunctionContext::saved
+   *  throws StateError, and so does a backward pass if there was an attachment. */
   void release_saved() override;
   /** Returns the name of the function. */
   std::string name() const override { return context.name; }
@@ -58,12 +65,15 @@ class MZ_API FunctionNodeBase : public Node {
   FunctionContext context;  // passed to forward and to backward
 
  protected:
+  /** Throws StateError if an attachment was freed. */
+  void require_attachment() const;
   /** Returns the gradients in the dtypes of the operands. Errors: ValueError for a wrong number of
    *  gradients, ShapeError or DeviceError for one that does not fit its operand. */
   Grads checked(Grads gradients) const;
 
  private:
-  std::vector<TensorMeta> metas_;
+  struct Operands;
+  Owner<Operands> operands_;  // shapes, dtypes and devices
 };
 
 namespace detail {
@@ -86,7 +96,10 @@ concept HasName = requires {
 template <class F> class FunctionNode final : public FunctionNodeBase {
  public:
   using FunctionNodeBase::FunctionNodeBase;
-  Grads apply(Grads gy) override { return checked(F::backward(context, gy)); }
+  Grads apply(Grads gy) override {
+    require_attachment();
+    return checked(F::backward(context, gy));
+  }
 };
 
 template <class T> void collect_tensor(std::vector<Tensor>& tensors, const T& argument) {

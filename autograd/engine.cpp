@@ -375,6 +375,12 @@ void backward(TensorList outputs, TensorList gradients, bool retain_graph, bool 
   scope.finish(failure);
 }
 
+Tensor detail::grad_of_one(const Tensor& output, const Tensor& input, const GradOptions& options,
+                           const Tensor& gradient) {
+  return grad(TensorList(output), TensorList(input), options,
+              gradient.defined() ? TensorList(gradient) : TensorList())[0];
+}
+
 std::vector<Tensor> grad(TensorList outputs, TensorList inputs, const GradOptions& options,
                          TensorList gradients) {
   const TraceRange range("backward");

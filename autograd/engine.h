@@ -35,13 +35,17 @@ MZ_API void backward(TensorList outputs, TensorList gradients, bool retain_graph
  *  allow_unused is off. */
 MZ_API std::vector<Tensor> grad(TensorList outputs, TensorList inputs,
                                 const GradOptions& options = {}, TensorList gradients = {});
+namespace detail {
+MZ_API Tensor grad_of_one(const Tensor& output, const Tensor& input, const GradOptions& options,
+                          const Tensor& gradient);
+}  // namespace detail
+
 /** Returns the gradient for one output and one input. It is a template so that grad({y}, {x})
  *  selects the form for lists. */
 template <std::same_as<Tensor> T>
 Tensor grad(const T& output, const T& input, const GradOptions& options = {},
             const Tensor& gradient = {}) {
-  return grad(TensorList(output), TensorList(input), options,
-              gradient.defined() ? TensorList(gradient) : TensorList())[0];
+  return detail::grad_of_one(output, input, options, gradient);
 }
 
 }  // namespace mezzo

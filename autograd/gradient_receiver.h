@@ -57,7 +57,7 @@ class MZ_API GradientReceiver {
    *  gradients agree with them whether to skip a step. */
   virtual std::vector<double> gather(std::span<const double> numbers) = 0;
   /** Returns whether gradients of this process had a non-finite value before they were combined;
-   *  nothing if that was not looked at. The next pass begins anew, and looks. */
+   *  nothing if they were not checked. The next pass checks them. */
   virtual std::optional<bool> found_local_overflow() = 0;
 
  protected:

@@ -44,6 +44,8 @@ void Node::follow(Edge edge) {
   next_.push_back(std::move(edge));
 }
 
+bool Node::has_hooks() const { return !hooks_.empty(); }
+
 HookHandle Node::add_hook(std::uint32_t output, GradHook hook) {
   return hooks_.add({output, std::move(hook)});
 }
@@ -67,7 +69,7 @@ GradState* find_grad_state(const Tensor& x) {
 }
 
 GradState& grad_state(const Tensor& x) {
-  if (!find_grad_state(x)) x.impl()->autograd = std::make_unique<GradState>();
+  if (!find_grad_state(x)) x.impl()->autograd.reset(new GradState);
   return *find_grad_state(x);
 }
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "../tensor/core/op.h"
+#include "../tensor/core/owner.h"
+#include "../tensor/core/shared.h"
 #include "hook_list.h"
 
 namespace mezzo {
@@ -70,7 +72,7 @@ class MZ_API Node : public RefCounted {
    *  order of the program. */
   std::uint64_t sequence() const { return sequence_; }
   /** Returns whether a hook is registered on a result. */
-  bool has_hooks() const { return !hooks_.empty(); }
+  bool has_hooks() const;
   /** Registers a hook on the gradient of result `output`. */
   HookHandle add_hook(std::uint32_t output, GradHook hook);
   /** Passes gradients through the hooks in order of registration. */
@@ -104,12 +106,12 @@ struct GradState final : AutogradState {
   GradState();
   ~GradState() override;
 
-  Ref<Node> grad_fn;               // absent for leaves
-  std::uint32_t output = 0;        // index of the result of grad_fn
-  Tensor grad;                     // of a leaf
-  std::unique_ptr<LeafLock> lock;  // of a leaf's grad
+  Ref<Node> grad_fn;         // absent for leaves
+  std::uint32_t output = 0;  // index of the result of grad_fn
+  Tensor grad;               // of a leaf
+  Owner<LeafLock> lock;      // of a leaf's grad
   /** The gradient of a non-leaf after retain_grad(); shared with the hook that sets it. */
-  std::shared_ptr<Tensor> retained;
+  Shared<Tensor> retained;
   HookList<GradHook> hooks;              // of leaves; hooks of other tensors are in the node
   HookList<LeafHook> accumulated_hooks;  // run after the leaf's gradient was accumulated
   GradientReceiver* receiver = nullptr;  // takes the gradients of this leaf; null: the engine adds

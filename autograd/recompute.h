@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "../tensor/core/owner.h"
 #include "../tensor/core/tensor.h"
 
 namespace mezzo {
@@ -71,7 +72,7 @@ class MZ_API RecomputedRegion : public RefCounted {
   void compute_again();
   void run_in_recorded_state();
 
-  std::unique_ptr<State> state_;
+  Owner<State> state_;
 };
 
 }  // namespace mezzo

@@ -9,6 +9,17 @@
 
 namespace mezzo {
 
+Index::Value Index::value() const {
+  switch (kind_) {
+    case Kind::number: return *slice_.start;
+    case Kind::slice: return slice_;
+    case Kind::none: return None;
+    case Kind::ellipsis: return Ellipsis;
+    case Kind::tensor: break;
+  }
+  return tensor_;
+}
+
 namespace {
 
 /** A view of a tensor, and the tensors that index its dimensions in order; an undefined one keeps
@@ -20,10 +31,10 @@ struct Selection {
 
 /** Returns how many dimensions of the tensor an index uses up. */
 std::int64_t dims_used(const Index& index) {
-  if (const auto* tensor = std::get_if<Tensor>(&index.value()))
+  const Index::Value value = index.value();
+  if (const auto* tensor = std::get_if<Tensor>(&value))
     return tensor->dtype() == DType::boolean ? tensor->dim() : 1;
-  return std::holds_alternative<std::int64_t>(index.value()) ||
-         std::holds_alternative<Slice>(index.value());
+  return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<Slice>(value);
 }
 
 /** Returns how many dimensions Ellipsis stands for. Errors: IndexError. */

@@ -9,7 +9,7 @@ namespace mezzo {
 namespace {
 
 void make_lock(GradState& state) {
-  if (!state.lock) state.lock = std::make_unique<LeafLock>();
+  if (!state.lock) state.lock.reset(new LeafLock);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ std::string ProfileRow::name() const {
   return module.empty() ? op : op.empty() ? module : module + "." + op;
 }
 
-Profiler::Profiler(const ProfilerOptions& options) : state_(std::make_unique<State>(options)) {}
+Profiler::Profiler(const ProfilerOptions& options) : state_(new State(options)) {}
 
 Profiler::~Profiler() = default;
 

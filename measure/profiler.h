@@ -9,12 +9,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "../tensor/core/macros.h"
+#include "../tensor/core/owner.h"
 #include "../tensor/device/device.h"
 
 namespace mezzo {
@@ -134,7 +134,7 @@ class MZ_API Profiler {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owner<State> state_;
 };
 
 }  // namespace mezzo

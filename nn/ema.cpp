@@ -89,7 +89,7 @@ struct ExponentialMovingAverage::State {
 
 ExponentialMovingAverage::ExponentialMovingAverage(const Module& model, const EmaOptions& options) {
   detail::require_probability(kName, "decay", options.decay);
-  state_ = std::make_unique<State>(State{model, options});
+  state_.reset(new State{model, options});
   const NoGradNoCasts plain_ops;
   for (const detail::Slot& slot : state_->slots()) {
     const Tensor value = slot.saved_value();

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
+#include "../tensor/core/owner.h"
 #include "module.h"
 
 namespace mezzo::nn {
@@ -81,7 +81,7 @@ class MZ_API ExponentialMovingAverage {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owner<State> state_;
 };
 
 }  // namespace mezzo::nn

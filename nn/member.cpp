@@ -20,7 +20,7 @@ using detail::HandlePlace;
 using detail::HandleType;
 using detail::MemberTable;
 
-MemberTable::MemberTable() : handles(std::make_unique<Handles>()) {}
+MemberTable::MemberTable() : handles(new Handles) {}
 MemberTable::~MemberTable() = default;
 
 namespace {

@@ -4,11 +4,11 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <type_traits>
 #include <typeinfo>
 
 #include "../tensor/core/macros.h"
+#include "../tensor/core/owner.h"
 #include "../tensor/core/refcount.h"
 
 namespace mezzo::nn {
@@ -52,7 +52,7 @@ struct MZ_API MemberTable final : RefCounted {
   ~MemberTable();
 
   ModuleState* module = nullptr;  // the net; null after its destruction
-  std::unique_ptr<Handles> handles;
+  Owner<Handles> handles;
 };
 
 enum class HandleKind {

@@ -9,7 +9,7 @@ namespace mezzo::nn::detail {
 
 struct NameIndex::Entries : std::unordered_map<std::string, Entry, NameHash, std::equal_to<>> {};
 
-NameIndex::NameIndex() : entries_(std::make_unique<Entries>()) {}
+NameIndex::NameIndex() : entries_(new Entries) {}
 NameIndex::~NameIndex() = default;
 
 const NameIndex::Entry* NameIndex::find(std::string_view name) const {

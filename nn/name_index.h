@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string_view>
 
 #include "../tensor/core/macros.h"
+#include "../tensor/core/owner.h"
 
 namespace mezzo::nn::detail {
 
@@ -33,7 +33,7 @@ class MZ_API NameIndex {
 
  private:
   struct Entries;  // hidden: its hash table slows down the compilation of every user
-  std::unique_ptr<Entries> entries_;
+  Owner<Entries> entries_;
 };
 
 }  // namespace mezzo::nn::detail

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "../tensor/core/shared.h"
 #include "model.h"
 
 namespace mezzo::nn {
@@ -126,7 +127,7 @@ class MZ_API Sequential : public Model<Sequential> {
   void append(std::unique_ptr<Call> call);
   void set_call(std::string_view name, std::unique_ptr<Call> call);
 
-  std::shared_ptr<Calls> calls_;  // shared by all handles, like the list of children
+  Shared<Calls> calls_;  // shared by all handles, like the list of children
 };
 
 /** A list of modules of one type, named 0, 1, .... It has no forward. Elements can be swapped;
@@ -170,7 +171,7 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
 
  private:
   // A deque, because member handles must keep their addresses.
-  std::shared_ptr<std::deque<M>> members_ = std::make_shared<std::deque<M>>();
+  Shared<std::deque<M>> members_ = std::make_shared<std::deque<M>>();
 };
 
 /** Modules of one type by name, in order of insertion. It has no forward. Elements can be swapped;
@@ -228,7 +229,7 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
   }
 
   // A deque, because member handles must keep their addresses.
-  std::shared_ptr<std::deque<Entry>> members_ = std::make_shared<std::deque<Entry>>();
+  Shared<std::deque<Entry>> members_ = std::make_shared<std::deque<Entry>>();
 };
 
 }  // namespace mezzo::nn

@@ -5,13 +5,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "../tensor/core/owner.h"
 #include "../tensor/core/pending_writes.h"
 #include "../tensor/core/tensor.h"
-#include "name_hash.h"
 
 namespace mezzo::nn {
 
@@ -22,7 +21,16 @@ class MZ_API StateDict {
   using Entry = std::pair<std::string, Tensor>;
 
   /** Constructs without entries. */
-  StateDict() = default;
+  StateDict();
+  /** Copies the names; shares the tensors. */
+  StateDict(const StateDict& other);
+  /** Takes over the entries. */
+  StateDict(StateDict&& other) noexcept;
+  /** Replaces the entries by those of the other. */
+  StateDict& operator=(const StateDict& other);
+  /** As above; takes them over. */
+  StateDict& operator=(StateDict&& other) noexcept;
+  ~StateDict();
   /** Constructs from entries. Errors: ValueError for a duplicate name. */
   StateDict(std::initializer_list<Entry> entries);
   /** Constructs from entries. Errors: ValueError for a duplicate name. */
@@ -51,9 +59,12 @@ class MZ_API StateDict {
   std::vector<std::string> names() const;
 
  private:
+  struct Positions;  // hidden: its hash table slows down the compilation of every user
+
+  Positions& positions();
+
   std::vector<Entry> entries_;
-  // Positions in entries_.
-  std::unordered_map<std::string, std::size_t, detail::NameHash, std::equal_to<>> positions_;
+  Owner<Positions> positions_;  // in entries_; null: none
 };
 
 /** Options of loading values into a module. */

@@ -254,7 +254,7 @@ std::vector<Tuple> update_tuples(const UpdateRow& row, std::span<const UpdateTen
 PreparedUpdate::PreparedUpdate(const UpdateRow& row, std::span<const UpdateTensors> tensors,
                                const void* settings, std::size_t settings_bytes,
                                const UpdateCall& call)
-    : work_(std::make_unique<Work>(row, call, update_tuples(row, tensors, call))) {
+    : work_(new Work(row, call, update_tuples(row, tensors, call))) {
   for (const auto& list : work_->packed.lists)
     work_->settings.push_back(pick_settings(list.second, settings, settings_bytes));
 }
@@ -345,7 +345,7 @@ struct PreparedNorms::Work {
 };
 
 PreparedNorms::PreparedNorms(std::span<const Tensor> tensors, const NormOptions& options)
-    : work_(std::make_unique<Work>(options, norm_tuples(tensors, options))) {}
+    : work_(new Work(options, norm_tuples(tensors, options))) {}
 
 PreparedNorms::~PreparedNorms() = default;
 

@@ -6,11 +6,11 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "../tensor/core/owner.h"
 #include "../tensor/core/tensor.h"
 #include "factor.h"
 #include "nonfinite_location.h"
@@ -89,7 +89,7 @@ class MZ_API PreparedUpdate {
 
  private:
   struct Work;
-  std::unique_ptr<Work> work_;
+  Owner<Work> work_;
 };
 
 // ---- list arithmetic ----------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class MZ_API PreparedNorms {
 
  private:
   struct Work;
-  std::unique_ptr<Work> work_;
+  Owner<Work> work_;
 };
 
 /** Returns norms(tensors, options).total in f32, or in f64 if any tensor is f64. */

@@ -90,6 +90,9 @@ std::vector<Tensor> Optimizer::params() const {
   return out;
 }
 
+std::span<Slot> Optimizer::slots(std::size_t group) { return groups_[group]; }
+std::span<const Slot> Optimizer::slots(std::size_t group) const { return groups_[group]; }
+
 double Optimizer::lr(std::size_t group) const {
   if (group >= groups_.size())
     fail<IndexError>(

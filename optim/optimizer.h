@@ -230,9 +230,9 @@ class MZ_API Optimizer {
   /** Returns the counters and learning rates in device memory. */
   DeviceStepState& clock() const { return *clock_; }
   /** Returns the parameters of a group, with masters and states. Does not check `group`. */
-  std::span<Slot> slots(std::size_t group) { return groups_[group]; }
+  std::span<Slot> slots(std::size_t group);
   /** As above, read-only. */
-  std::span<const Slot> slots(std::size_t group) const { return groups_[group]; }
+  std::span<const Slot> slots(std::size_t group) const;
   /** Returns the hooks; null without mixed precision. */
   OptimizerHooks* hooks() const { return hooks_.get(); }
   /** Sets the hooks, or removes them with null. Calls detached() of the former hooks. */

@@ -80,7 +80,7 @@ struct MZ_API FusedSgdRule : SgdRuleBase<FusedSgdOptions> {
   /** Returns the settings of an update; `fresh` if the momentum buffer is new. */
   static SgdSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Calls `visit` with the name of each option but materialize_master_grads, and a reference to
-   *  it. */
+   *  it. Like apex's, the state dict does not have that one, which changes no result. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     SgdRuleBase::fields(o, visit);
     visit("wd_after_momentum", o.wd_after_momentum);

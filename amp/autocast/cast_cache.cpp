@@ -72,7 +72,7 @@ struct CastCache::State {
   std::vector<Remembered> this_round;
 };
 
-CastCache::CastCache() : state_(std::make_unique<State>()) {}
+CastCache::CastCache() : state_(new State) {}
 CastCache::~CastCache() = default;
 
 namespace {
@@ -111,8 +111,8 @@ Tensor CastCache::find(const Tensor& weight, DType dtype, bool* is_new) {
 }
 
 /** Returns the weight, followed by the weights that were cast in the same queue in the last round,
- *  if this one was among them. Weights of other queues stay out: only this queue is known to be
- *  ordered after the writes to its weights. */
+ *  if this one was among them. Weights of other queues are left out, because only this queue
+ *  is ordered after the writes to its weights. */
 std::vector<Tensor> CastCache::take_companions(const Tensor& weight, DType dtype) {
   std::vector<Tensor> weights{weight};
   const std::lock_guard lock(state_->mutex);

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "../../tensor/core/owner.h"
 #include "../../tensor/core/tensor.h"
 
 namespace mezzo::amp {
@@ -54,7 +54,7 @@ class MZ_API CastCache {
  private:
   std::vector<Tensor> take_companions(const Tensor& weight, DType dtype);
   struct State;  // hidden: its mutex and hash table slow down the compilation of every user
-  std::unique_ptr<State> state_;
+  Owner<State> state_;
 };
 
 }  // namespace mezzo::amp

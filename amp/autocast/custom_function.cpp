@@ -22,7 +22,7 @@ struct RecordedScope::State {
   GuardFrame frame;
 };
 
-RecordedScope::RecordedScope(const RecordedCasts& recorded) : state_(std::make_unique<State>()) {
+RecordedScope::RecordedScope(const RecordedCasts& recorded) : state_(new State) {
   ThreadHooks& hooks = thread_hooks();
   state_->hook = hooks.cast;
   state_->barred = hooks.casts_barred;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../../autograd/custom_function.h"
+#include "../../tensor/core/owner.h"
 #include "functions.h"
 
 namespace mezzo::amp {
@@ -40,7 +41,7 @@ class MZ_API RecordedScope {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owner<State> state_;
 };
 
 /** Installs the hook by which recomputation (autograd/recompute.h) runs under the casting state
@@ -59,11 +60,11 @@ template <class F> struct WithRecordedCasts {
   template <class... Args>
   static auto forward(FunctionContext& context, const RecordedCasts& recorded,
                       const Args&... args) {
-    context.attachment = std::make_shared<const RecordedCasts>(recorded);
+    context.casts = std::make_shared<const RecordedCasts>(recorded);
     return F::forward(context, args...);
   }
   static Grads backward(FunctionContext& context, const Grads& gy) {
-    const RecordedScope scope(*static_cast<const RecordedCasts*>(context.attachment.get()));
+    const RecordedScope scope(*static_cast<const RecordedCasts*>(context.casts.get()));
     return F::backward(context, gy);
   }
 };
@@ -73,8 +74,7 @@ template <class F> struct WithRecordedCasts {
 /** Calls mezzo::custom_function with a backward that runs in the casting state of its forward, on
  *  any thread. With cast_inputs, and where casts are active, it first casts the floating-point
  *  tensors of all arguments to that dtype and runs both directions with casts off; where casts
- *  are not active it casts nothing. F may not use FunctionContext::attachment. Errors: as
- *  mezzo::custom_function. */
+ *  are not active it casts nothing. Errors: as mezzo::custom_function. */
 template <class F, class... Args>
 auto custom_function(const CustomFunctionOptions& options, const Args&... args) {
   using Wrapped = detail::WithRecordedCasts<F>;

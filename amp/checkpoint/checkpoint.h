@@ -16,6 +16,7 @@
 #include "../../nn/module.h"
 #include "../../optim/optimizer.h"
 #include "../../optim/schedule.h"
+#include "../../tensor/core/owner.h"
 #include "../../tensor/random/generator.h"
 #include "../scaling/grad_scaler.h"
 #include "../session.h"
@@ -47,21 +48,24 @@ template <class T> class MZ_API Parts {
   ~Parts();
   /** Refers to a single object, without a name. */
   template <std::derived_from<T> U>
-  Parts(U& one) : entries_{Entry({}, one)} {}  // NOLINT: conversion is the point
+  Parts(U& one) : Parts(&static_cast<T&>(one)) {}  // NOLINT: conversion is the point
   /** Refers to several objects by name. */
-  Parts(std::initializer_list<Entry> several) : entries_(several) {}
+  Parts(std::initializer_list<Entry> several);
 
-  /** Returns an iterator to the first Entry, in the order given. */
-  auto begin() const { return entries_.begin(); }
-  /** Returns the iterator past the last Entry. */
-  auto end() const { return entries_.end(); }
+  /** Returns the address of the first Entry, in the order given. */
+  const Entry* begin() const;
+  /** Returns the address past the last Entry. */
+  const Entry* end() const;
   /** Returns the number of objects. */
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const;
   /** Returns true if it refers to no object, as each part of a new Training. */
-  bool empty() const { return entries_.empty(); }
+  bool empty() const { return size() == 0; }
 
  private:
-  std::vector<Entry> entries_;
+  explicit Parts(T* one);
+
+  struct Entries;  // hidden: a vector of each type slows down the compilation of every user
+  Owner<Entries> entries_;  // null: none
 };
 
 /** The user's own values in a checkpoint, by name: text, numbers, integers. A separate type with

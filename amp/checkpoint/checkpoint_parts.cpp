@@ -17,12 +17,29 @@ CheckpointMetadata& CheckpointMetadata::operator=(const CheckpointMetadata&) = d
 CheckpointMetadata& CheckpointMetadata::operator=(CheckpointMetadata&&) noexcept = default;
 CheckpointMetadata::~CheckpointMetadata() = default;
 
+template <class T> struct Parts<T>::Entries : std::vector<Entry> {
+  using std::vector<Entry>::vector;
+};
+
 template <class T> Parts<T>::Parts() = default;
-template <class T> Parts<T>::Parts(const Parts&) = default;
+template <class T>
+Parts<T>::Parts(const Parts& other) : entries_(new Entries(other.begin(), other.end())) {}
 template <class T> Parts<T>::Parts(Parts&&) noexcept = default;
-template <class T> Parts<T>& Parts<T>::operator=(const Parts&) = default;
+template <class T> Parts<T>& Parts<T>::operator=(const Parts& other) {
+  return *this = Parts(other);
+}
 template <class T> Parts<T>& Parts<T>::operator=(Parts&&) noexcept = default;
 template <class T> Parts<T>::~Parts() = default;
+
+template <class T>
+Parts<T>::Parts(std::initializer_list<Entry> several) : entries_(new Entries(several)) {}
+template <class T> Parts<T>::Parts(T* one) : entries_(new Entries(1, Entry({}, *one))) {}
+
+template <class T> auto Parts<T>::begin() const -> const Entry* {
+  return entries_ ? entries_->data() : nullptr;
+}
+template <class T> auto Parts<T>::end() const -> const Entry* { return begin() + size(); }
+template <class T> std::size_t Parts<T>::size() const { return entries_ ? entries_->size() : 0; }
 
 template class Parts<const nn::Module>;
 template class Parts<data::Batches>;

@@ -31,6 +31,16 @@ std::string described(const WitnessedTensor& seen) {
 
 }  // namespace
 
+/** What the guard found. */
+struct detect_nonfinite::State {
+  std::optional<NonfiniteReport> report;
+};
+
+detect_nonfinite::detect_nonfinite()
+    : NestedTrace("detect_nonfinite: guards must close in reverse order of opening"),
+      state_(new State) {}
+detect_nonfinite::~detect_nonfinite() = default;
+
 void detect_nonfinite::trace(const OpInfo& op, Inputs in, Outputs out) {
   NestedTrace::trace(op, in, out);
   if (backward_depth_ == 0) check(std::string(op.traits.name), in, out);
@@ -47,8 +57,12 @@ void detect_nonfinite::leave_backward(const OpInfo& op, Inputs gy, Inputs gradie
     check(str(op.traits.name, " backward"), gy, gradients);
 }
 
+const std::optional<NonfiniteReport>& detect_nonfinite::report() const { return state_->report; }
+
+void detect_nonfinite::reset() { state_->report.reset(); }
+
 void detect_nonfinite::check(const std::string& op, Inputs in, Inputs out) {
-  if (report_) return;
+  if (state_->report) return;
   for (const Tensor& x : out)
     if (x.defined()) Capture::refuse_crossing("amp::detect_nonfinite", x, cpu);
   const Unobserved quiet;
@@ -61,7 +75,7 @@ void detect_nonfinite::check(const std::string& op, Inputs in, Inputs out) {
       if (x.defined()) found.inputs.push_back(measured(x));
     found.last_ops.assign(last_ops_.begin(), last_ops_.end());
     log_text(Severity::error, found.text());
-    report_ = std::move(found);
+    state_->report = std::move(found);
   }
 }
 

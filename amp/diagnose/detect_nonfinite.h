@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../../tensor/core/nested_trace.h"
+#include "../../tensor/core/owner.h"
 
 namespace mezzo::amp {
 
@@ -34,13 +35,13 @@ struct MZ_API NonfiniteReport {
  *  a pass over every operand and result, and on a device a synchronisation per op. */
 class MZ_API detect_nonfinite final : public NestedTrace {
  public:
-  detect_nonfinite()
-      : NestedTrace("detect_nonfinite: guards must close in reverse order of opening") {}
+  detect_nonfinite();
+  ~detect_nonfinite();
 
   /** Returns the report; empty if all results were finite. */
-  const std::optional<NonfiniteReport>& report() const { return report_; }
+  const std::optional<NonfiniteReport>& report() const;
   /** Drops the report, so that the next non-finite result is reported. */
-  void reset() { report_.reset(); }
+  void reset();
 
   /** Checks the results of an op; called by the dispatcher. */
   void trace(const OpInfo& op, Inputs in, Outputs out) override;
@@ -54,7 +55,8 @@ class MZ_API detect_nonfinite final : public NestedTrace {
 
   int backward_depth_ = 0;  // backward functions that run, nested: checked as one op
   std::vector<std::string> last_ops_;
-  std::optional<NonfiniteReport> report_;
+  struct State;
+  Owner<State> state_;  // never null
 };
 
 }  // namespace mezzo::amp

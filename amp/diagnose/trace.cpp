@@ -120,7 +120,7 @@ void trace::note(const CastReason& reason, const Tensor& from, const Tensor& to,
   } else {
     const Unobserved quiet;
     recorder_->add(key, from, to);
-    if (to.requires_grad()) Recorder::watch_gradient(recorder_, key, to);
+    if (to.requires_grad()) Recorder::watch_gradient(recorder_.ptr(), key, to);
   }
   if (outer) outer->note(reason, from, to, cached);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../../tensor/core/shared.h"
 #include "../autocast/casting.h"
 
 namespace mezzo::amp {
@@ -59,7 +60,7 @@ class MZ_API trace final : public CastLedger {
 
  private:
   struct Recorder;
-  std::shared_ptr<Recorder> recorder_;
+  Shared<Recorder> recorder_;
 };
 
 }  // namespace mezzo::amp

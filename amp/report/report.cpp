@@ -23,9 +23,9 @@ ReportOptions checked(ReportOptions options, const ReportFile& file) {
 }  // namespace
 
 Report::Report(const Training& training, const std::string& path, const ReportOptions& options)
-    : own_file_(std::make_unique<ReportFile>(path)),
+    : own_file_(new ReportFile(path)),
       recorder_(std::make_shared<Recorder>(training, *own_file_, checked(options, *own_file_))) {
-  for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_);
+  for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_.ptr());
 }
 
 Report::Report(const nn::Module& model, optim::Optimizer& optimizer, Session& session,
@@ -38,7 +38,7 @@ Report::Report(const nn::Module& model, optim::Optimizer& optimizer, const std::
 
 Report::Report(const Training& training, ReportFile& file, const ReportOptions& options)
     : recorder_(std::make_shared<Recorder>(training, file, checked(options, file))) {
-  for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_);
+  for (const auto& optimizer : training.optimizer) optimizer.object->add_step_hook(recorder_.ptr());
 }
 
 Report::~Report() {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "../../tensor/core/owner.h"
+#include "../../tensor/core/shared.h"
 #include "../checkpoint/checkpoint.h"
 #include "report_file.h"
 
@@ -51,8 +53,8 @@ class MZ_API Report {
 
  private:
   struct Recorder;
-  std::unique_ptr<ReportFile> own_file_;  // null if the file is shared
-  std::shared_ptr<Recorder> recorder_;
+  Owner<ReportFile> own_file_;  // null if the file is shared
+  Shared<Recorder> recorder_;
 };
 
 }  // namespace mezzo::amp

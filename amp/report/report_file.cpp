@@ -34,7 +34,7 @@ struct ReportFile::Stream {
   std::ofstream file;
 };
 
-ReportFile::ReportFile(const std::string& path) : stream_(std::make_unique<Stream>()) {
+ReportFile::ReportFile(const std::string& path) : stream_(new Stream) {
   io::require_json("amp::Report", "reports");
   if (path.ends_with(kPageEnding)) {
     page_path_ = path;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "../../tensor/core/macros.h"
+#include "../../tensor/core/owner.h"
 
 namespace mezzo::amp {
 
@@ -42,7 +42,7 @@ class MZ_API ReportFile {
   struct Stream;
 
   std::string lines_path_, page_path_;
-  std::unique_ptr<Stream> stream_;
+  Owner<Stream> stream_;
   std::int64_t runs_ = 0;
   bool dropped_ = false, closed_ = false;
 };

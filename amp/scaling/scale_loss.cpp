@@ -379,7 +379,7 @@ void ScaledLoss::Scope::exit_by_exception() {
 
 ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
                        const ScaleLossOptions& options)
-    : scope_(std::make_unique<Scope>()) {
+    : scope_(new Scope) {
   const TraceRange range(kOp);
   if (!loss.defined() || !is_floating(loss.dtype()))
     fail<DtypeError>(kOp, {.what = "expected a floating-point tensor", .got = str(loss)});
@@ -403,7 +403,7 @@ ScaledLoss::ScaledLoss(ScaledLoss&& other) noexcept = default;
 
 ScaledLoss::~ScaledLoss() {
   if (!scope_) return;
-  const std::unique_ptr<Scope> scope = std::move(scope_);
+  const Owner<Scope> scope = std::move(scope_);
   try {
     if (std::uncaught_exceptions() > scope->exceptions)
       scope->exit_by_exception();
@@ -421,13 +421,13 @@ const Tensor& ScaledLoss::loss() const {
 
 void ScaledLoss::close() {
   if (!scope_) refuse("the scope is closed already");
-  const std::unique_ptr<Scope> scope = std::move(scope_);
+  const Owner<Scope> scope = std::move(scope_);
   scope->exit();
 }
 
 void ScaledLoss::abandon() {
   if (!scope_) return;
-  const std::unique_ptr<Scope> scope = std::move(scope_);
+  const Owner<Scope> scope = std::move(scope_);
   scope->exit_by_exception();
 }
 

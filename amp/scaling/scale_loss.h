@@ -3,11 +3,11 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../../optim/optimizer.h"
+#include "../../tensor/core/owner.h"
 #include "../object_list.h"
 
 namespace mezzo::amp {
@@ -47,7 +47,7 @@ class MZ_API ScaledLoss {
 
  private:
   struct Scope;
-  std::unique_ptr<Scope> scope_;
+  Owner<Scope> scope_;
 };
 
 /** Calls body(loss times scale), which runs backward(), then unscales the gradients of all

@@ -107,7 +107,7 @@ Graph::Graph(Graph&& other) noexcept = default;
 Graph& Graph::operator=(Graph&& other) noexcept = default;
 Graph::~Graph() = default;
 
-bool Graph::is_captured() const { return state_ != nullptr; }
+bool Graph::is_captured() const { return static_cast<bool>(state_); }
 
 void Graph::capture(Device device, const std::function<void()>& step) {
   if (device == cpu)
@@ -124,7 +124,7 @@ void Graph::capture(Device device, const std::function<void()>& step) {
                                  .expected = str("an index below ", backend.device_count())});
   state_.reset();
   forget_casts();
-  auto state = std::make_unique<State>();
+  Owner<State> state(new State);
   state->work = backend.begin_recording(device);
   CaptureScope scope(device);
   try {
@@ -234,7 +234,7 @@ struct CapturedStep::State {
 };
 
 CapturedStep::CapturedStep(Function function, const CapturedStepOptions& options)
-    : state_(std::make_unique<State>()) {
+    : state_(new State) {
   if (!function) fail<ValueError>("CapturedStep", {.what = "there is no function to call"});
   state_->function = std::move(function);
   state_->device = options.device;

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <vector>
 
+#include "../../tensor/core/owner.h"
 #include "../../tensor/core/tensor.h"
 
 namespace mezzo::gpu {
@@ -47,7 +47,7 @@ class MZ_API Graph {
  private:
   friend class CapturedStep;
   struct State;
-  std::unique_ptr<State> state_;
+  Owner<State> state_;
 };
 
 /** Options of CapturedStep. */
@@ -97,7 +97,7 @@ class MZ_API CapturedStep {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  Owner<State> state_;
 };
 
 }  // namespace mezzo::gpu

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "../../tensor/core/shared.h"
 #include "../../tensor/core/tensor.h"
 
 namespace mezzo::data {
@@ -54,7 +55,7 @@ class MZ_API AnyDataset {
     T set;
   };
 
-  std::shared_ptr<const Interface> set_;
+  Shared<const Interface> set_;
 };
 
 namespace detail {

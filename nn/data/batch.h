@@ -1,6 +1,7 @@
 // Batch: samples joined along dimension 0.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <tuple>
 
@@ -17,7 +18,7 @@ struct Batch {
   std::int64_t size() const { return x.size(0); }
 };
 /** Returns the tensors that casts of module arguments apply to. */
-inline auto fields(Batch& b) { return std::tie(b.x, b.y); }
+template <std::same_as<Batch> T> auto fields(T& b) { return std::tie(b.x, b.y); }
 
 namespace data {
 using mezzo::Batch;

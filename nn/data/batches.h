@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "../../tensor/comm/shard.h"
+#include "../../tensor/core/shared.h"
 #include "../../tensor/core/tensor.h"
 #include "any_dataset.h"
 #include "batch.h"
@@ -95,7 +96,7 @@ class MZ_API Batches {
     /** Required of iterators by the standard library; iterators cannot be subtracted. */
     using difference_type = std::ptrdiff_t;
 
-    /** Returns the current batch, valid until the next increment, begin() or resume(). */
+    /** Returns the current batch, valid until the next increment or begin(). */
     const Batch& operator*() const { return owner_->current(); }
     /** Returns a pointer to the current batch. */
     const Batch* operator->() const { return &owner_->current(); }
@@ -166,7 +167,7 @@ class MZ_API Batches {
   void advance();
   bool at_end() const;
 
-  std::shared_ptr<State> state_;
+  Shared<State> state_;
 };
 
 }  // namespace data

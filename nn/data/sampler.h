@@ -25,8 +25,8 @@ struct MZ_API SequentialSampler {
 
 /** A random order. Without replacement it is the Fisher-Yates shuffle of 0..size-1: for i from
  *  size-1 down to 1, position i is swapped with position uniform_below(i + 1), computed from the
- *  64-bit word i of the generator's next draw. Further draws shuffle again where more samples are
- *  asked for. With replacement, sample i is uniform_below(size) from the 64-bit word i. */
+ *  64-bit word i of the generator's next draw. If num_samples is larger than the set, further draws
+ *  shuffle it again. With replacement, sample i is uniform_below(size) from the 64-bit word i. */
 struct MZ_API RandomSampler {
   bool replacement = false;                      // draws each sample from all of them
   std::optional<std::int64_t> num_samples = {};  // in an epoch; unset: as many as the set has

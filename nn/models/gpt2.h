@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "../../tensor/core/shared.h"
 #include "../cached_attention.h"
 #include "../linear.h"
 #include "../state_dict.h"
@@ -44,7 +45,7 @@ class MZ_API GPT2LMHeadModel : public Model<GPT2LMHeadModel> {
  private:
   struct Transformer;
 
-  std::shared_ptr<const Transformer> transformer_;
+  Shared<const Transformer> transformer_;
   Linear lm_head_;
 };
 

@@ -6,11 +6,21 @@
 
 namespace mezzo::nn {
 
+NoSync::NoSync(const std::shared_ptr<int>& scopes) : scopes_(scopes) {
+  if (scopes_) ++*scopes_;
+}
+
+NoSync::NoSync(NoSync&& other) noexcept = default;
+
+NoSync::~NoSync() {
+  if (scopes_) --*scopes_;
+}
+
 DataParallelHandle::DataParallelHandle(const Module& model,
                                        const DistributedDataParallelOptions& options) {
   check(options);
   const comm::Communicator ranks = options.comm ? *options.comm : comm::init().all();
-  if (ranks.size() > 1) parallel_ = std::make_unique<DataParallel>(model, ranks, options);
+  if (ranks.size() > 1) parallel_.reset(new DataParallel(model, ranks, options));
 }
 
 DataParallelHandle::~DataParallelHandle() = default;

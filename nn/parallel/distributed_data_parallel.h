@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "../../tensor/comm/communicator.h"
+#include "../../tensor/core/owner.h"
+#include "../../tensor/core/shared.h"
 #include "../module.h"
 
 namespace mezzo::nn {
@@ -80,18 +82,14 @@ class DataParallel;
 class MZ_API NoSync {
  public:
   /** `scopes`: the wrapper's number of open scopes; null: one rank. */
-  explicit NoSync(std::shared_ptr<int> scopes) : scopes_(std::move(scopes)) {
-    if (scopes_) ++*scopes_;
-  }
-  ~NoSync() {
-    if (scopes_) --*scopes_;
-  }
+  explicit NoSync(const std::shared_ptr<int>& scopes);
+  ~NoSync();
   /** Takes over the scope; destroying `other` then does nothing. */
-  NoSync(NoSync&& other) noexcept = default;
+  NoSync(NoSync&& other) noexcept;
   NoSync& operator=(NoSync&&) = delete;  // Not assignable.
 
  private:
-  std::shared_ptr<int> scopes_;
+  Shared<int> scopes_;
 };
 
 /** The part of DistributedDataParallel that does not depend on the model's type. */
@@ -113,7 +111,7 @@ class MZ_API DataParallelHandle {
   void close();
 
  private:
-  std::unique_ptr<DataParallel> parallel_;  // null: one rank, or closed
+  Owner<DataParallel> parallel_;  // null: one rank, or closed
 };
 
 /** A model that is trained by several processes ("ranks"), each with its own data:

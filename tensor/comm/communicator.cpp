@@ -116,6 +116,8 @@ std::string description_of(const std::exception_ptr& why) {
 
 }  // namespace
 
+Pending::Pending(const std::shared_ptr<Job>& job) : job_(job) {}
+
 void Pending::wait() {
   if (!job_) return;
   detail::engine()->progress->wait_for(*job_);
@@ -133,6 +135,9 @@ std::uint64_t signature_of(std::string_view text) {
   return hash;
 }
 
+Communicator::Communicator(detail::Engine* engine, const std::shared_ptr<Group>& group)
+    : engine_(engine), group_(group) {}
+
 int Communicator::rank() const { return group_ ? group_->rank : 0; }
 int Communicator::size() const { return group_ ? group_->size : 1; }
 
@@ -140,7 +145,7 @@ std::shared_ptr<Job> Communicator::new_job(Frame& frame) const {
   frame.sequence = group_->operations;
   auto job = std::make_shared<Job>();
   job->frame = frame;
-  job->group = group_;
+  job->group = group_.ptr();
   job->round = group_->round;
   return job;
 }
@@ -174,7 +179,7 @@ Pending Communicator::transfer(Frame& frame, const Tensor& in, const Tensor& out
   job->out = out;
   out.impl()->storage->bump_version();
   submit(job);
-  return Pending(std::move(job));
+  return Pending(job);
 }
 
 Pending Communicator::reduce(Frame& frame, const Tensor& in, const Tensor& out,
@@ -317,8 +322,8 @@ Communicator Communicator::split(int color, int key) const {
   auto job = new_job(frame);
   job->plan = detail::split_plan(made);
   submit(job);
-  Pending(std::move(job)).wait();
-  return Communicator(engine_, std::move(made));
+  Pending(job).wait();
+  return Communicator(engine_, made);
 }
 
 Pending Communicator::begin_round(const Round& round) const {
@@ -332,7 +337,7 @@ Pending Communicator::begin_round(const Round& round) const {
   auto job = new_job(frame);
   job->details = round.details;
   submit(job);
-  return Pending(std::move(job));
+  return Pending(job);
 }
 
 void Communicator::end_round() const {

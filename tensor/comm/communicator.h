@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../core/macros.h"
+#include "../core/shared.h"
 #include "../core/tensor.h"
 #include "reduction.h"
 
@@ -49,7 +50,7 @@ class MZ_API Pending {
   /** A finished operation. */
   Pending() = default;
   /** Internal. */
-  explicit Pending(std::shared_ptr<detail::Job> job) : job_(std::move(job)) {}
+  explicit Pending(const std::shared_ptr<detail::Job>& job);
 
   /** Returns when the operation is done on this rank. Errors: CommError. */
   void wait();
@@ -60,7 +61,7 @@ class MZ_API Pending {
   double seconds() const;
 
  private:
-  std::shared_ptr<detail::Job> job_;  // null: was finished at once
+  Shared<detail::Job> job_;  // null: was finished at once
 };
 
 /** What a round consists of. All ranks must begin equal rounds in the same order. */
@@ -139,8 +140,7 @@ class MZ_API Communicator {
 
  private:
   friend class World;
-  Communicator(detail::Engine* engine, std::shared_ptr<detail::Group> group)
-      : engine_(engine), group_(std::move(group)) {}
+  Communicator(detail::Engine* engine, const std::shared_ptr<detail::Group>& group);
 
   bool alone() const { return size() == 1; }
   Pending reduce(detail::Frame& frame, const Tensor& in, const Tensor& out,
@@ -151,7 +151,7 @@ class MZ_API Communicator {
   void submit(std::shared_ptr<detail::Job> job) const;
 
   detail::Engine* engine_ = nullptr;  // null: a group of this process alone
-  std::shared_ptr<detail::Group> group_;
+  Shared<detail::Group> group_;
 };
 
 }  // namespace mezzo::comm

@@ -17,9 +17,10 @@
 namespace mezzo::comm::detail {
 
 /** Owns a transport and runs jobs in the order in which they were submitted. It tests for progress
- *  and sleeps between the tests, ever longer and longest while nobody waits for an operation: so it
- *  never blocks in the library and leaves the cores to the computation. After a failure all further
- * jobs fail with the same error. There is one object per process, never destroyed. */
+ *  and sleeps between the tests. The sleeps grow, and are longest while no thread waits for an
+ *  operation. So it never blocks in the library and leaves the cores to the computation. After a
+ *  failure all further jobs fail with the same error. There is one object per process, never
+ *  destroyed. */
 class Progress {
  public:
   /** `timeout`: how long a job may take. */

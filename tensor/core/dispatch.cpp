@@ -238,6 +238,12 @@ void run(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out, const 
   or_out_of_memory(info.traits.name, [&] { run_op(info, in, out, attrs); });
 }
 
+void run_list(const OpInfo& info, std::span<const Tensor> in, std::span<Tensor> out,
+              const void* attrs) {
+  std::vector<Tensor> copy(in.begin(), in.end());
+  run(info, copy, out, attrs);
+}
+
 void run_in_place(const OpInfo& info, std::span<Tensor> in, const void* attrs) {
   or_out_of_memory(info.traits.name, [&] { run_op_in_place(info, in, attrs); });
 }
@@ -311,6 +317,19 @@ Shape broadcast_with(const Shape& shape, const Shape& next, const OpInfo& info, 
 }
 
 }  // namespace
+
+OutSpecs::OutSpecs(std::initializer_list<OutSpec> specs) {
+  if (specs.size() > kMax)
+    fail<ValueError>(
+        "OutSpecs",
+        {.what = "too many outputs", .got = str(specs.size()), .expected = str("at most ", kMax)});
+  for (const OutSpec& spec : specs) items[count++] = spec;
+}
+
+Inputs without_mask(const OpTraits& traits, Inputs in) {
+  if (traits.mask == MaskOperand::none) return in;
+  return in.subspan(traits.mask == MaskOperand::first ? 1 : 0, in.size() - 1);
+}
 
 OutSpecs infer_elementwise(const OpInfo& info, Inputs in, const void*) {
   const OpTraits& traits = info.traits;

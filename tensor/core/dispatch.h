@@ -138,6 +138,10 @@ class NoGradNoCasts {
 /** Runs an op. `in` is modified: casts replace its entries. `out` receives the results. */
 MZ_API void run(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out, const void* attrs);
 
+/** Runs an op on a copy of `in`, which may have any length. */
+MZ_API void run_list(const OpInfo& info, std::span<const Tensor> in, std::span<Tensor> out,
+                     const void* attrs);
+
 /** Runs an op so that its result overwrites in[0]. Nothing is written if it throws. Errors:
  *  StateError for a leaf that requires a gradient; ShapeError or DtypeError if the result does not
  *  fit in[0]; ValueError if elements of in[0] share memory. */
@@ -199,9 +203,8 @@ requires(std::same_as<Ts, Tensor>&&...) std::array<Tensor, Op::traits.outputs> a
 /** Returns the first result of Op on a list of operands. */
 template <class Op> Tensor apply_list(const AttrsOf<Op>& attrs, std::span<const Tensor> operands) {
   static_assert(is_op<Op>());
-  std::vector<Tensor> in(operands.begin(), operands.end());
   std::array<Tensor, Op::traits.outputs> out;
-  run(op_info<Op>, in, out, &attrs);
+  run_list(op_info<Op>, operands, out, &attrs);
   return std::move(out[0]);
 }
 

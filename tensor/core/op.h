@@ -126,10 +126,7 @@ template <class... Ops> struct type_list {};
 using Inputs = std::span<const Tensor>;
 
 /** Returns the operands of an elementwise op without its mask: those that decide the dtype. */
-inline Inputs without_mask(const OpTraits& traits, Inputs in) {
-  if (traits.mask == MaskOperand::none) return in;
-  return in.subspan(traits.mask == MaskOperand::first ? 1 : 0, in.size() - 1);
-}
+MZ_API Inputs without_mask(const OpTraits& traits, Inputs in);
 
 /** The results of an op; a kernel gets them allocated. */
 using Outputs = std::span<Tensor>;
@@ -152,10 +149,8 @@ struct OutSpec {
 struct OutSpecs {
   static constexpr int kMax = 4;  // the most outputs that an op can have
   OutSpecs() = default;
-  /** Constructs from at most kMax specs; their number is not checked. */
-  OutSpecs(std::initializer_list<OutSpec> specs) {
-    for (const OutSpec& s : specs) items[count++] = s;
-  }
+  /** Constructs from specs. Errors: ValueError for more than kMax. */
+  OutSpecs(std::initializer_list<OutSpec> specs);
   std::array<OutSpec, kMax> items;  // the first `count` are in use
   int count = 0;                    // number of outputs
 };

@@ -13,7 +13,7 @@ namespace mezzo {
 
 /** The dimensions that a reduction runs over: one, several, or, when empty, all. Negative ones
  *  count from the end. */
-class Dims {
+class MZ_API Dims {
  public:
   Dims() = default;
   /** Takes one dimension. */
@@ -21,11 +21,11 @@ class Dims {
     items_.push_back(static_cast<std::int64_t>(dim));
   }  // NOLINT
   /** Takes a list of dimensions; an empty one means all. */
-  Dims(std::initializer_list<std::int64_t> dims) : items_(dims) {}
+  Dims(std::initializer_list<std::int64_t> dims);
   /** Takes a vector of dimensions; an empty one means all. */
-  Dims(const std::vector<std::int64_t>& dims) : items_(dims) {}  // NOLINT
+  Dims(const std::vector<std::int64_t>& dims);  // NOLINT
   /** Returns the dimensions as they were given. */
-  operator std::span<const std::int64_t>() const { return items_; }  // NOLINT
+  operator std::span<const std::int64_t>() const;  // NOLINT
 
  private:
   Shape items_;

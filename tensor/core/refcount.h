@@ -47,8 +47,10 @@ template <class T> class Ref {
   ~Ref() { reset(); }
 
   Ref& operator=(const Ref& other) {
-    Ref copy(other);
-    std::swap(object_, copy.object_);
+    if (other.object_) other.object_->retain();
+    T* former = object_;
+    object_ = other.object_;
+    if (former && former->release()) destroy(former);
     return *this;
   }
   Ref& operator=(Ref&& other) noexcept {

@@ -4,16 +4,26 @@
 
 #include "../text/text.h"
 #include "checked_size.h"
+#include "reduce_options.h"
 
 namespace mezzo {
 
-Shape::Shape(std::span<const std::int64_t> sizes) {
-  if (sizes.size() > kMaxRank)
+Shape::Shape(std::initializer_list<std::int64_t> sizes) : Shape(sizes.begin(), sizes.size()) {}
+Shape::Shape(const std::vector<std::int64_t>& sizes) : Shape(sizes.data(), sizes.size()) {}
+
+Dims::Dims(std::initializer_list<std::int64_t> dims) : items_(dims) {}
+Dims::Dims(const std::vector<std::int64_t>& dims) : items_(dims) {}
+Dims::operator std::span<const std::int64_t>() const { return items_; }
+
+Shape::operator std::span<const std::int64_t>() const { return {sizes_, size()}; }
+
+Shape::Shape(const std::int64_t* sizes, std::size_t rank) {
+  if (rank > kMaxRank)
     fail<ShapeError>("shape", {.what = "too many dimensions",
-                               .got = str(sizes.size(), " dimensions"),
+                               .got = str(rank, " dimensions"),
                                .expected = str("at most ", kMaxRank)});
-  rank_ = static_cast<std::int8_t>(sizes.size());
-  std::copy(sizes.begin(), sizes.end(), sizes_);
+  rank_ = static_cast<std::int8_t>(rank);
+  std::copy(sizes, sizes + rank, sizes_);
 }
 
 Shape Shape::filled(int rank, std::int64_t value) {

@@ -35,7 +35,7 @@ struct Slice {
 };
 
 /** One index of x[{...}]: a number, a Slice, None, Ellipsis, or a tensor of indices or bools. */
-class Index {
+class MZ_API Index {
  public:
   /** What an index can be. */
   using Value = std::variant<std::int64_t, Slice, std::nullopt_t, EllipsisType, Tensor>;
@@ -43,21 +43,27 @@ class Index {
   /** Takes a number; negative ones count from the end. */
   template <std::integral I>
   requires(!std::same_as<I, bool>) Index(I index)  // NOLINT: converts like a number
-      : value_(std::in_place_index<0>, static_cast<std::int64_t>(index)) {}
+      : Index(Kind::number, Slice(static_cast<std::int64_t>(index))) {}
   /** Takes a slice. */
-  Index(const Slice& slice) : value_(slice) {}  // NOLINT
+  Index(const Slice& slice) : Index(Kind::slice, slice) {}  // NOLINT
   /** Takes None. */
-  Index(std::nullopt_t none) : value_(none) {}  // NOLINT
+  Index(std::nullopt_t) : Index(Kind::none, Slice()) {}  // NOLINT
   /** Takes Ellipsis. */
-  Index(EllipsisType all) : value_(all) {}  // NOLINT
+  Index(EllipsisType) : Index(Kind::ellipsis, Slice()) {}  // NOLINT
   /** Takes a tensor of i64 or i32 indices, or a mask of bools. */
-  Index(const Tensor& index) : value_(index) {}  // NOLINT
+  Index(const Tensor& index) : kind_(Kind::tensor), tensor_(index) {}  // NOLINT
 
   /** Returns what the index is. */
-  const Value& value() const { return value_; }
+  Value value() const;
 
  private:
-  Value value_;
+  // Not a Value, which costs every user 2.5 MB of compiler memory.
+  enum class Kind : std::uint8_t { number, slice, none, ellipsis, tensor };
+  Index(Kind kind, const Slice& slice) : kind_(kind), slice_(slice) {}
+
+  Kind kind_;
+  Slice slice_;    // the number is its start
+  Tensor tensor_;  // undefined unless `kind_` is tensor
 };
 
 }  // namespace mezzo

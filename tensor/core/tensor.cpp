@@ -6,6 +6,7 @@
 #include "api_scope.h"
 #include "convert_value.h"
 #include "dispatch.h"
+#include "tensor_list.h"
 
 namespace mezzo {
 
@@ -78,6 +79,13 @@ std::string str(const Tensor& x) {
   if (!x.defined()) return "undefined";
   return str(name(x.dtype()), x.shape(), "@", x.device());
 }
+
+TensorList::TensorList(const Tensor* first, std::size_t count) : span(first, count) {}
+TensorList::TensorList(const Tensor& one) : span(&one, 1) {}
+TensorList::TensorList(std::initializer_list<Tensor> list) : span(list.begin(), list.size()) {}
+TensorList::TensorList(const std::vector<Tensor>& list) : span(list) {}
+TensorList::TensorList(std::span<const Tensor> list) : span(list) {}
+TensorList::TensorList(std::span<Tensor> list) : span(list) {}
 
 std::string str(std::span<const Tensor> tensors) {
   std::string out;

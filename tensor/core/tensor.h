@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 #include "dtype.h"
 #include "half.h"
 #include "memory_format.h"
+#include "owner.h"
 #include "shape.h"
 #include "tensor_methods.h"
 
@@ -40,19 +40,19 @@ enum class Twin : std::uint8_t {
 
 /** The shared state behind Tensor handles. Internal to tensor/ and autograd/. */
 struct MZ_API TensorImpl final : RefCounted {
-  Ref<Storage> storage;        // the memory, shared with views and detached tensors
-  Shape shape;                 // the size of each dimension
-  Strides strides;             // in elements, one per dimension
-  std::int64_t offset = 0;     // of the first element in the storage, in elements
-  std::int64_t numel = 0;      // the number of elements; cached, see refresh()
-  DType dtype = DType::f32;    // the element type
-  bool contiguous = true;      // row-major without gaps; cached, because every kernel reads it
-  bool channels_last = false;  // by suggested_format(); the tensor may be row-major as well
-  bool requires_grad = false;  // a leaf with a gradient, or the result of an operation on one
-  bool is_scalar = false;      // a C++ number: never decides a dtype within its category
-  bool is_parameter = false;   // a layer's weight: its cast may be cached even while frozen
-  Twin twin = Twin::none;      // set by mixed precision with f32 masters
-  std::unique_ptr<AutogradState> autograd;  // null until autograd/ attaches its state
+  Ref<Storage> storage;           // the memory, shared with views and detached tensors
+  Shape shape;                    // the size of each dimension
+  Strides strides;                // in elements, one per dimension
+  std::int64_t offset = 0;        // of the first element in the storage, in elements
+  std::int64_t numel = 0;         // the number of elements; cached, see refresh()
+  DType dtype = DType::f32;       // the element type
+  bool contiguous = true;         // row-major without gaps; cached, because every kernel reads it
+  bool channels_last = false;     // by suggested_format(); the tensor may be row-major as well
+  bool requires_grad = false;     // a leaf with a gradient, or the result of an operation on one
+  bool is_scalar = false;         // a C++ number: never decides a dtype within its category
+  bool is_parameter = false;      // a layer's weight: its cast may be cached even while frozen
+  Twin twin = Twin::none;         // set by mixed precision with f32 masters
+  Owner<AutogradState> autograd;  // null until autograd/ attaches its state
 
   /** Recomputes numel, contiguous and channels_last after a change of shape or strides. */
   void refresh();
@@ -169,9 +169,7 @@ class MZ_API Tensor : public TensorMethods {
    *  entry per dimension; IndexError for a dimension out of range or named twice. */
   Tensor permute(std::span<const std::int64_t> order) const;
   /** As above, for permute({0, 2, 1}). */
-  Tensor permute(std::initializer_list<std::int64_t> order) const {
-    return permute(std::span(order.begin(), order.size()));
-  }
+  Tensor permute(std::initializer_list<std::int64_t> order) const;
   /** Returns a view in which dimension `from` is moved to place `to`; the others keep their order.
    *  Errors: IndexError. */
   Tensor movedim(std::int64_t from, std::int64_t to) const;
@@ -180,9 +178,7 @@ class MZ_API Tensor : public TensorMethods {
   Tensor movedim(std::span<const std::int64_t> from, std::span<const std::int64_t> to) const;
   /** As above, for movedim({0, 1}, {1, 0}). */
   Tensor movedim(std::initializer_list<std::int64_t> from,
-                 std::initializer_list<std::int64_t> to) const {
-    return movedim(std::span(from.begin(), from.size()), std::span(to.begin(), to.size()));
-  }
+                 std::initializer_list<std::int64_t> to) const;
   /** Returns a view without the dimensions of size 1. */
   Tensor squeeze() const;
   /** Returns a view without dimension `dim` if its size is 1, else of the same shape. Errors:

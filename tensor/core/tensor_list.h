@@ -11,17 +11,23 @@
 
 namespace mezzo {
 
-/** A view of tensors for the duration of a call; do not store it. */
-class TensorList : public std::span<const Tensor> {
+/** A view of tensors for the duration of a call; do not store it. Constructors are not inline, as
+ *  those of Shape. */
+class MZ_API TensorList : public std::span<const Tensor> {
  public:
   TensorList() = default;
-  TensorList(const Tensor& one) : span(&one, 1) {}  // NOLINT: conversion is the point
-  TensorList(std::initializer_list<Tensor> list) : span(std::data(list), list.size()) {}  // NOLINT
-  TensorList(const std::vector<Tensor>& list) : span(list) {}                             // NOLINT
-  TensorList(std::span<const Tensor> list) : span(list) {}                                // NOLINT
-  TensorList(std::span<Tensor> list) : span(list) {}                                      // NOLINT
-  template <std::size_t N> TensorList(const std::array<Tensor, N>& list) : span(list) {}  // NOLINT
-  template <std::size_t N> TensorList(const Tensor (&list)[N]) : span(list) {}            // NOLINT
+  TensorList(const Tensor& one);                   // NOLINT: conversion is the point
+  TensorList(std::initializer_list<Tensor> list);  // NOLINT
+  TensorList(const std::vector<Tensor>& list);     // NOLINT
+  TensorList(std::span<const Tensor> list);        // NOLINT
+  TensorList(std::span<Tensor> list);              // NOLINT
+  template <std::size_t N>
+  TensorList(const std::array<Tensor, N>& list) : TensorList(list.data(), N) {}  // NOLINT
+  template <std::size_t N>
+  TensorList(const Tensor (&list)[N]) : TensorList(list + 0, N) {}  // NOLINT
+
+ private:
+  TensorList(const Tensor* first, std::size_t count);
 };
 
 }  // namespace mezzo

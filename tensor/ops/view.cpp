@@ -229,6 +229,15 @@ Tensor Tensor::permute(std::span<const std::int64_t> wanted) const {
   return permuted(*this, order);
 }
 
+Tensor Tensor::permute(std::initializer_list<std::int64_t> order) const {
+  return permute(std::span(order.begin(), order.size()));
+}
+
+Tensor Tensor::movedim(std::initializer_list<std::int64_t> from,
+                       std::initializer_list<std::int64_t> to) const {
+  return movedim(std::span(from.begin(), from.size()), std::span(to.begin(), to.size()));
+}
+
 Tensor Tensor::movedim(std::int64_t from, std::int64_t to) const {
   return movedim(std::span(&from, 1), std::span(&to, 1));
 }

@@ -1,12 +1,13 @@
 // str(...): joins values into one string; a substitute for std::format, which g++ 12 lacks.
 #pragma once
 
-#include <charconv>
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "../core/dtype.h"
+#include "../core/macros.h"
 
 namespace mezzo {
 
@@ -19,13 +20,18 @@ inline void append(std::string& out, char v) { out += v; }
 inline void append(std::string& out, bool v) { out += v ? "true" : "false"; }
 inline void append(std::string& out, DType v) { out += name(v); }
 
+MZ_API void append(std::string& out, long long v);
+MZ_API void append(std::string& out, unsigned long long v);
+MZ_API void append(std::string& out, float v);
+MZ_API void append(std::string& out, double v);
+MZ_API void append(std::string& out, long double v);
 /** Appends integers in decimal, and floats with the fewest digits that read back as the same
  *  value. */
-template <class T>
-requires(std::integral<T> || std::floating_point<T>) void append(std::string& out, T v) {
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
-  out.append(buffer, end);
+template <std::integral T> void append(std::string& out, T v) {
+  if constexpr (std::is_signed_v<T>)
+    append(out, static_cast<long long>(v));
+  else
+    append(out, static_cast<unsigned long long>(v));
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 #include <mezzo.h>
 
 #include <cmath>
+#include <memory>
 
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -34,6 +35,20 @@ struct MyExp {
   }
   static Grads backward(FunctionContext& context, const Grads& gy) {
     return {gy[0] * context.saved()[0]};
+  }
+};
+
+/** The square, which keeps a tensor in the attachment. */
+struct Attached {
+  static constexpr const char* name = "attached";
+  static inline std::weak_ptr<const void> kept;
+  static Tensor forward(FunctionContext& context, const Tensor& x) {
+    context.attachment = std::make_shared<const Tensor>(x.detach());
+    kept = context.attachment;
+    return x * x;
+  }
+  static Grads backward(FunctionContext& context, const Grads& gy) {
+    return {gy[0] * *static_cast<const Tensor*>(context.attachment.get()) * 2};
   }
 };
 
@@ -77,12 +92,30 @@ TEST_CASE("a user function may save its own result", "[custom]") {
                             "my_exp: a tensor needed for backward was modified in place");
 }
 
+TEST_CASE("the attachment of a user function is freed with the saved tensors", "[custom]") {
+  const Tensor x = tensor({1, 2, 3}, {.requires_grad = true});
+  const Tensor y = sum(custom_function<Attached>(x));
+  y.backward({}, true);
+  CHECK_FALSE(Attached::kept.expired());
+  y.backward();
+  CHECK(x.grad().to_vector<int>() == std::vector<int>{4, 8, 12});
+  CHECK(Attached::kept.expired());
+  CHECK_THROWS_WITH_AS_TEXT(y.backward(), StateError, "the graph was freed by an earlier backward");
+}
+
 TEST_CASE("functions may have several results; unused ones get no gradient", "[custom]") {
   const Tensor a = tensor(1, {.requires_grad = true}), b = tensor(2, {.requires_grad = true});
   const std::vector<Tensor> swapped = custom_function<Swap>(a, b);
   sum(swapped[0] * 5).backward();
   CHECK(b.grad().item<double>() == 5);
   CHECK_FALSE(a.grad().defined());
+}
+
+TEST_CASE("an op with more results than OutSpecs can hold is refused", "[custom]") {
+  const OutSpec spec{.shape = {2}};
+  CHECK(OutSpecs{spec, spec, spec, spec}.count == OutSpecs::kMax);
+  CHECK_THROWS_WITH_AS_TEXT((OutSpecs{spec, spec, spec, spec, spec}), ValueError,
+                            "OutSpecs: too many outputs; got 5, expected at most 4");
 }
 
 TEST_CASE("an op struct outside the library has dtypes, tag and both derivatives", "[custom]") {

@@ -121,3 +121,20 @@ TEST_CASE("entries of a state dict keep their order when others are removed") {
   CHECK(values["c"].numel() == 5);
   CHECK(values.find("d").defined() == false);
 }
+
+TEST_CASE("a copy of a state dict has its own names, and a moved-from one is empty") {
+  nn::StateDict values({{"a", ones({1})}});
+  nn::StateDict copy = values;
+  copy.set("b", ones({2}));
+  CHECK(values.names() == std::vector<std::string>{"a"});
+  CHECK(copy.names() == std::vector<std::string>{"a", "b"});
+  const nn::StateDict moved = std::move(copy);
+  CHECK(moved["b"].numel() == 2);
+  CHECK(copy.empty());  // NOLINT: tests the moved-from dict
+  CHECK_FALSE(copy.contains("b"));
+  CHECK_FALSE(copy.erase("b"));
+  copy.set("c", ones({3}));
+  CHECK(copy["c"].numel() == 3);
+  copy = values;
+  CHECK(copy.names() == values.names());
+}
