@@ -112,7 +112,7 @@ void report_rest(std::int64_t n, const BatchOptions& options) {
 
 }  // namespace
 
-Batches::Batches(std::shared_ptr<State> state) : state_(std::move(state)) {
+Batches::Batches(std::shared_ptr<State> state) : state_(state) {
   State& s = *state_;
   require_valid(s.options);
   s.position.seed = s.options.seed;
@@ -157,7 +157,10 @@ Batches::Iterator Batches::begin() {
 }
 
 void Batches::advance() {
-  if (state_->running) state_->take(state_->running->next());  // else resume() ended the epoch
+  if (state_->running)
+    state_->take(state_->running->next());
+  else
+    state_->current = {};  // resume() ended the epoch
 }
 
 const Batch& Batches::current() const { return state_->current; }
@@ -194,8 +197,7 @@ void Batches::check(const Position& position) const {
 
 void Batches::resume(const Position& position) {
   check(position);
-  state_->running.reset();
-  state_->current = {};
+  state_->running.reset();  // but not the current batch: the body of a loop may still refer to it
   state_->position = position;
   state_->begun = false;
 }

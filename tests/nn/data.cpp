@@ -167,6 +167,17 @@ TEST_CASE("a loop that resumes its own loader ends, and the next one starts at t
   CHECK(batches.begin()->x.to_vector<int>()[0] == 4);
 }
 
+TEST_CASE("the batch of a loop stays valid when its body resumes the loader") {
+  Batches batches = numbered(6).batches({.size = 2, .shuffle = false});
+  for (const Batch& batch : batches) {
+    batches.resume({.sample = 4});
+    REQUIRE(batch.x.defined());
+    CHECK(batch.x.to_vector<int>() == std::vector<int>{0, 1});
+    CHECK(batch.size() == 2);
+  }
+  CHECK(batches.begin()->x.to_vector<int>()[0] == 4);
+}
+
 TEST_CASE("slices and dtypes") {
   const Dataset part = numbered(10).slice(4, 3);
   CHECK(part.size() == 3);
