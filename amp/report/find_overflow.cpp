@@ -42,14 +42,19 @@ std::set<std::string> overflowed_casts(const RunData& run) {
   return out;
 }
 
+/** The largest number of f16 and of bf16, as text. */
+std::string largest_of(const std::string& low) { return low == "f16" ? "65504" : "3.39e38"; }
+
 Finding cast_finding(const std::string& op, const std::string& low) {
+  const bool is_f16 = low == "f16";
   return {.kind = "overflow",
           .severity = "problem",
           .text = str("An operand of ", op.empty() ? "the model" : op, " is infinite in ", low,
-                      ": it is above 65504 before the cast. A loss scale does not help in the "
-                      "forward pass: divide the numbers, or use bf16 (O4)."),
+                      ": it is above ", largest_of(low), " before the cast. A loss scale does not ",
+                      "help in the forward pass: divide the numbers",
+                      is_f16 ? ", or use bf16 (O4)." : "."),
           .names = {op},
-          .level = "O4"};
+          .level = is_f16 ? "O4" : ""};
 }
 
 /** Returns the first 16-bit weights that were infinite when the model was converted; null if
@@ -62,12 +67,14 @@ const SampleRow* first_bad_weight(const RunData& run) {
 }
 
 Finding weight_finding(const std::string& name, const std::string& low) {
+  const bool is_f16 = low == "f16";
   return {.kind = "overflow",
           .severity = "problem",
-          .text = str("Weights of ", name, " are infinite in ", low,
-                      ": they were above 65504 before the model was converted. Use bf16 (O4)."),
+          .text = str("Weights of ", name, " are infinite in ", low, ": they were above ",
+                      largest_of(low), " before the model was converted. ",
+                      is_f16 ? "Use bf16 (O4)." : "The range of bf16 is that of f32."),
           .names = {name},
-          .level = "O4"};
+          .level = is_f16 ? "O4" : ""};
 }
 
 Finding product_finding(const std::string& name, const std::string& low) {

@@ -340,3 +340,21 @@ TEST_CASE("a verdict on a loss that is NaN does not blame the precision", "[amp]
     CHECK(findings[0].names == std::vector<std::string>{"sqrt"});
   }
 }
+
+TEST_CASE("a verdict on an infinite cast names the end of the range of its dtype",
+          "[amp][report]") {
+  amp::report::RunData run;
+  run.steps.emplace_back();
+  run.casts.push_back({.op = "matmul", .overflowed = 1});
+  const auto text_in = [&](const char* dtype) {
+    run.run.cast_dtype = dtype;
+    const auto findings = amp::report::verdict(run);
+    REQUIRE(!findings.empty());
+    return findings[0].text + findings[0].level;
+  };
+  const std::string f16_text = text_in("f16"), bf16_text = text_in("bf16");
+  CHECK(f16_text.find("above 65504") != std::string::npos);
+  CHECK(f16_text.find("use bf16 (O4)") != std::string::npos);
+  CHECK(bf16_text.find("above 3.39e38") != std::string::npos);
+  CHECK(bf16_text.find("O4") == std::string::npos);
+}
