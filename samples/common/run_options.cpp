@@ -52,10 +52,18 @@ void make_folder(const std::string& path) {
                   {.what = "cannot create the directory", .got = error.message()});
 }
 
+/** Throws UsageError unless a precision report can be written to that path. */
+void check_report(const std::string& path) {
+  if (!path.ends_with(".html") && !path.ends_with(".jsonl"))
+    throw UsageError("--report: expected a path that ends in .html or .jsonl; got " + path);
+  check_writable(path);
+}
+
 /** Throws unless the files that the options name can be written. */
 void check_files(const RunOptions& options) {
   if (!options.json.empty()) check_writable(options.json);
   if (!options.profile.empty()) check_writable(options.profile);
+  if (!options.report.empty()) check_report(options.report);
   if (!options.save.empty()) make_folder(options.save);
 }
 

@@ -99,6 +99,13 @@ TEST_CASE("a run reports its figures", "[samples]") {
                             mezzo::IoError, "no/report.json");
 }
 
+TEST_CASE("a report that cannot be written is a usage error", "[samples]") {
+  const files::Directory folder;
+  CHECK_THROWS_WITH_AS_TEXT(prepare({.report = folder / "no/page.html"}), UsageError,
+                            "no/page.html");
+  CHECK_THROWS_WITH_AS_TEXT(prepare({.report = folder / "page.txt"}), UsageError, "page.txt");
+}
+
 TEST_CASE("wrong levels and devices are usage errors", "[samples]") {
   CHECK_THROWS_WITH_AS_TEXT(prepare({.level = "01"}), UsageError, "the letter O");
   CHECK_THROWS_WITH_AS_TEXT(prepare({.device = "tpu"}), UsageError, "unknown device");
