@@ -3,20 +3,15 @@
 
 #include <mezzo.h>
 
-#include <chrono>
 #include <utility>
 #include <vector>
+
+#include "../../measure/stopwatch.h"
 
 namespace samples {
 
 using mezzo::median_of;
-
-/** Returns the seconds of one call of f(). */
-template <class F> double seconds(F&& f) {
-  const auto start = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+using mezzo::seconds;
 
 /** Returns the median over rounds of the seconds per call of f, with `calls` calls in a round,
  *  after one round of warm-up. */
