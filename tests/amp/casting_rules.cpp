@@ -22,10 +22,10 @@ std::int64_t casts(const auto& f) {
 }
 
 Precision tag(std::string_view op) {
-  const OpInfo* row = find_op(op);
+  const OpInfo* info = find_op(op);
   INFO(op);
-  REQUIRE(row);
-  return row->traits.precision;
+  REQUIRE(info);
+  return info->traits.precision;
 }
 
 /** Takes a matrix product of its input with itself. */

@@ -17,14 +17,14 @@ namespace {
 class Script final : public TraceHook {
  public:
   struct Line {
-    const OpInfo* row;
+    const OpInfo* info;
     std::vector<Tensor> in, out;  // held, so that addresses stay unique
   };
   Script() { thread_hooks().trace = this; }
   ~Script() { thread_hooks().trace = nullptr; }
-  void trace(const OpInfo& row, Inputs in, Outputs out) override {
+  void trace(const OpInfo& info, Inputs in, Outputs out) override {
     if (!thread_hooks().casts_barred)
-      lines.push_back({&row, {in.begin(), in.end()}, {out.begin(), out.end()}});
+      lines.push_back({&info, {in.begin(), in.end()}, {out.begin(), out.end()}});
   }
   std::vector<Line> lines;
 };
@@ -49,7 +49,7 @@ class Policy {
 
   void op(const Script::Line& line) {
     DType result = f32;
-    switch (line.row->traits.precision) {
+    switch (line.info->traits.precision) {
       case Precision::low:
         for (const Tensor& x : line.in) cast(x, f16);
         result = f16;

@@ -289,8 +289,8 @@ TEST_CASE("a trace hook receives the full-size gradient of a slice", "[engine]")
   struct Shapes final : TraceHook {
     std::vector<Shape> seen;
     void trace(const OpInfo&, Inputs, Outputs) override {}
-    void leave_backward(const OpInfo& row, Inputs, Inputs gradients) override {
-      if (row.traits.name == "select") seen.push_back(gradients[0].shape());
+    void leave_backward(const OpInfo& info, Inputs, Inputs gradients) override {
+      if (info.traits.name == "select") seen.push_back(gradients[0].shape());
     }
   } shapes;
   const Tensor x = leaf({1, 2}).reshape({2, 1}), y = sum(x[0]) + sum(x[1]);

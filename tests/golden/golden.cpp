@@ -153,11 +153,12 @@ TEST_CASE("each golden case exists in C++ and in Python", "[golden]") {
 TEST_CASE("every differentiable op has a golden case", "[golden]") {
   std::set<std::string> covered;
   for (const Case& c : all_cases()) covered.insert(c.name.substr(0, c.name.find('/')));
-  for (const OpInfo* row : all_ops()) {
-    if (!row->traits.differentiable || row->traits.internal || kWithoutCase.count(row->traits.name))
+  for (const OpInfo* info : all_ops()) {
+    if (!info->traits.differentiable || info->traits.internal ||
+        kWithoutCase.count(info->traits.name))
       continue;
-    INFO(row->traits.name);
-    CHECK(covered.count(std::string(row->traits.name)) == 1);
+    INFO(info->traits.name);
+    CHECK(covered.count(std::string(info->traits.name)) == 1);
   }
 }
 

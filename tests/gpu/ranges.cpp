@@ -30,27 +30,27 @@ struct Net : nn::Model<Net> {
 /** Counts the hooks' calls. */
 struct Observer final : NestedTrace {
   int depth = 0, entered = 0, traced = 0, backward = 0;
-  void trace(const OpInfo& row, Inputs in, Outputs out) override {
-    NestedTrace::trace(row, in, out);
+  void trace(const OpInfo& info, Inputs in, Outputs out) override {
+    NestedTrace::trace(info, in, out);
     ++traced;
   }
-  void enter_forward(const OpInfo& row) override {
-    NestedTrace::enter_forward(row);
+  void enter_forward(const OpInfo& info) override {
+    NestedTrace::enter_forward(info);
     ++depth;
     ++entered;
   }
-  void leave_forward(const OpInfo& row) noexcept override {
+  void leave_forward(const OpInfo& info) noexcept override {
     --depth;
-    NestedTrace::leave_forward(row);
+    NestedTrace::leave_forward(info);
   }
-  void enter_backward(const OpInfo& row) override {
-    NestedTrace::enter_backward(row);
+  void enter_backward(const OpInfo& info) override {
+    NestedTrace::enter_backward(info);
     ++depth;
   }
-  void leave_backward(const OpInfo& row, Inputs gy, Inputs gradients) override {
+  void leave_backward(const OpInfo& info, Inputs gy, Inputs gradients) override {
     --depth;
     ++backward;
-    NestedTrace::leave_backward(row, gy, gradients);
+    NestedTrace::leave_backward(info, gy, gradients);
   }
 };
 

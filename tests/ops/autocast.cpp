@@ -58,9 +58,9 @@ std::vector<Tensor> leaves_of(const Case& c, std::size_t s, DType dtype) {
 TEST_CASE("under autocast an op equals its casts followed by the op, bit for bit",
           "[ops][autocast]") {
   for (const Case& c : all_cases()) {
-    const OpInfo* row = find_op(c.op);
-    if (!row || !c.half || !c.single_op || is_in_place(c) ||
-        row->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
+    const OpInfo* info = find_op(c.op);
+    if (!info || !c.half || !c.single_op || is_in_place(c) ||
+        info->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
       continue;
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
       for (const DType low : {f16, bf16})
@@ -71,7 +71,7 @@ TEST_CASE("under autocast an op equals its casts followed by the op, bit for bit
             return outcome(c, leaves_of(c, s, dtype), c.call);
           }();
           const Outcome expected = outcome(c, leaves_of(c, s, dtype), [&](std::vector<Tensor> x) {
-            for (Tensor& t : x) t = t.to(cast_dtype(row->traits.precision, t.dtype(), low));
+            for (Tensor& t : x) t = t.to(cast_dtype(info->traits.precision, t.dtype(), low));
             return c.call(x);
           });
           REQUIRE(got.results.size() == expected.results.size());
@@ -163,12 +163,12 @@ void check_same(const Ending& got, const Ending& expected) {
 TEST_CASE("operands of different dtypes and their gradients are cast or promoted, bit for bit",
           "[ops][autocast]") {
   for (const Case& c : all_cases()) {
-    const OpInfo* row = find_op(c.op);
+    const OpInfo* info = find_op(c.op);
     const bool one_operand = c.operands.size() < 2;
-    if (!row || one_operand || !c.half || !c.single_op || is_in_place(c) ||
-        row->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
+    if (!info || one_operand || !c.half || !c.single_op || is_in_place(c) ||
+        info->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
       continue;
-    const Precision tag = row->traits.precision;
+    const Precision tag = info->traits.precision;
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
       for (const Dtypes& dtypes : mixtures(c)) {
         std::string text;
@@ -196,8 +196,8 @@ TEST_CASE("operands of different dtypes and their gradients are cast or promoted
 
 TEST_CASE("banned ops throw under autocast and run without", "[ops][autocast]") {
   for (const Case& c : all_cases()) {
-    const OpInfo* row = find_op(c.op);
-    if (!row || row->traits.precision != Precision::banned || !runs_here(c, Depth::values))
+    const OpInfo* info = find_op(c.op);
+    if (!info || info->traits.precision != Precision::banned || !runs_here(c, Depth::values))
       continue;
     INFO(label(c, 0));
     const std::vector<Tensor> x = to_tensors(c, draw(c, 0, true), f32);

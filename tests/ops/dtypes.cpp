@@ -34,8 +34,8 @@ TEST_CASE("ops accept the dtypes they declare and reject the others", "[ops][dty
   std::set<std::string>
       seen;  // only the first case of each op: others may have number arguments that set the dtype
   for (const Case& c : all_cases()) {
-    const OpInfo* row = find_op(c.op);
-    if (!seen.insert(c.op).second || !row || !c.single_op || !has_values(c) ||
+    const OpInfo* info = find_op(c.op);
+    if (!seen.insert(c.op).second || !info || !c.single_op || !has_values(c) ||
         !runs_here(c, Depth::values) || c.variant.find("in place") != std::string::npos)
       continue;
     for (const DType dtype : {boolean, u8, i32, i64}) {
@@ -55,7 +55,7 @@ TEST_CASE("ops accept the dtypes they declare and reject the others", "[ops][dty
       INFO("structured ops say which integers they take by traits.integers and traits.booleans");
       if (dtype == boolean && outcome == "ran")
         continue;  // number arguments may have set the dtype
-      CHECK((outcome == "ran") == takes(*row, dtype));
+      CHECK((outcome == "ran") == takes(*info, dtype));
       CHECK(outcome.find("another exception") == std::string::npos);
     }
   }

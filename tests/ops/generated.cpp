@@ -59,20 +59,20 @@ TEST_CASE("every registered op has a case", "[ops]") {
     INFO(c.op);
     CHECK(find_op(c.op) != nullptr);
   }
-  for (const OpInfo* row : all_ops()) {
-    INFO(row->traits.name);
-    CHECK((row->traits.internal || covered.count(std::string(row->traits.name)) == 1));
+  for (const OpInfo* info : all_ops()) {
+    INFO(info->traits.name);
+    CHECK((info->traits.internal || covered.count(std::string(info->traits.name)) == 1));
   }
 }
 
 TEST_CASE("every registered op has consistent traits", "[ops]") {
   std::set<std::string_view> names;
-  for (const OpInfo* row : all_ops()) {
-    INFO(row->traits.name);
-    CHECK(names.insert(row->traits.name).second);
-    CHECK((row->view || row->composite || row->kernel[0]));
-    CHECK((row->traits.internal || !row->traits.summary.empty()));
-    CHECK((!row->traits.differentiable || row->composite || row->backward));
+  for (const OpInfo* info : all_ops()) {
+    INFO(info->traits.name);
+    CHECK(names.insert(info->traits.name).second);
+    CHECK((info->view || info->composite || info->kernel[0]));
+    CHECK((info->traits.internal || !info->traits.summary.empty()));
+    CHECK((!info->traits.differentiable || info->composite || info->backward));
   }
 }
 

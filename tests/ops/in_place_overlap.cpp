@@ -247,8 +247,8 @@ TEST_CASE("every in-place op with several operands is tested on overlapping ones
           "[ops][in_place]") {
   std::set<std::string_view> tried;
   for (const Form& form : forms()) tried.insert(form.op);
-  for (const OpInfo* row : all_ops()) {
-    const OpTraits& traits = row->traits;
+  for (const OpInfo* info : all_ops()) {
+    const OpTraits& traits = info->traits;
     // A mask has its own dtype and shares no memory; operands on different devices do not either.
     const bool can_overlap = traits.inputs - (traits.mask == MaskOperand::none ? 0 : 1) > 1;
     if (!traits.in_place || traits.internal || traits.crosses_devices || !can_overlap) continue;

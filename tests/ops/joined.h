@@ -28,9 +28,9 @@ inline bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b
 /** Records the names of the ops that are called while in scope. */
 struct Names final : mezzo::NestedTrace {
   std::vector<std::string> names;
-  void trace(const OpInfo& row, Inputs in, Outputs out) override {
-    NestedTrace::trace(row, in, out);
-    names.emplace_back(row.traits.name);
+  void trace(const OpInfo& info, Inputs in, Outputs out) override {
+    NestedTrace::trace(info, in, out);
+    names.emplace_back(info.traits.name);
   }
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 /** A differentiable elementwise op with attributes of its own type. */
 struct Subject {
-  const OpInfo* row;
+  const OpInfo* info;
   std::string label;
   std::function<Tensor(std::vector<Tensor>)> call;
   std::optional<double> last = {};  // the last operand, where the attributes fit one number only
@@ -97,17 +97,17 @@ Tensor made(const std::vector<double>& values, DType dtype) {
 
 /** Returns operands of which `which` runs over every number, or all of them for -1. */
 std::vector<Tensor> operands(const Subject& op, DType dtype, int which) {
-  const OpInfo& row = *op.row;
+  const OpInfo& info = *op.info;
   std::vector<Tensor> x;
-  for (int k = 0; k < row.traits.inputs; ++k) {
+  for (int k = 0; k < info.traits.inputs; ++k) {
     const bool every = which == k || which < 0;
     std::vector<double> values = every_number(dtype, k);
     if (!every) values = moderate_numbers(values.size(), k);
-    if (row.traits.name == "masked_fill" && k == 1) {
+    if (info.traits.name == "masked_fill" && k == 1) {
       x.push_back(tensor(1.5, {.dtype = dtype, .device = test_device()}));
-    } else if (op.last && k == row.traits.inputs - 1) {
+    } else if (op.last && k == info.traits.inputs - 1) {
       x.push_back(made(std::vector<double>(values.size(), *op.last), dtype));
-    } else if (row.traits.is_mask(k)) {
+    } else if (info.traits.is_mask(k)) {
       for (double& v : values) v = v > 0;
       x.push_back(made(values, boolean));
     } else {
@@ -223,17 +223,18 @@ std::string first_lost(const Gradients& g, const Gradients& wide, const std::vec
 
 bool runs_here(const Subject& op) {
   const auto kind = static_cast<std::size_t>(test_device().kind);
-  return op.row->kernel[kind] && op.row->derivative[kind];
+  return op.info->kernel[kind] && op.info->derivative[kind];
 }
 
 }  // namespace
 
 TEST_CASE("the list has all differentiable elementwise ops", "[ops][second]") {
   std::set<std::string_view> names;
-  for (const Subject& op : subjects()) names.insert(op.row->traits.name);
-  for (const OpInfo* row : all_ops()) {
-    INFO(row->traits.name);
-    if (row->elementwise && row->traits.differentiable) CHECK(names.count(row->traits.name) == 1);
+  for (const Subject& op : subjects()) names.insert(op.info->traits.name);
+  for (const OpInfo* info : all_ops()) {
+    INFO(info->traits.name);
+    if (info->elementwise && info->traits.differentiable)
+      CHECK(names.count(info->traits.name) == 1);
   }
 }
 
@@ -241,10 +242,10 @@ TEST_CASE("gradients with a graph match the fused ones, and second gradients are
           "[ops][second]") {
   for (const Subject& op : subjects()) {
     if (!runs_here(op)) continue;
-    const int last = op.row->traits.inputs == 1 ? 0 : op.row->traits.inputs;
+    const int last = op.info->traits.inputs == 1 ? 0 : op.info->traits.inputs;
     for (const DType dtype : {f16, bf16})
       for (int k = 0; k <= last; ++k) {
-        const int which = k == op.row->traits.inputs ? -1 : k;
+        const int which = k == op.info->traits.inputs ? -1 : k;
         INFO(op.label << " in " << name(dtype) << ", every number in operand " << which);
         const std::vector<Tensor> x = operands(op, dtype, which);
         std::vector<Tensor> wide;
@@ -274,11 +275,11 @@ bool is_rounded(const Tensor& got, const Tensor& expected) {
 TEST_CASE("gradients of operands of different dtypes equal f32 ones rounded once",
           "[ops][second]") {
   for (const Subject& op : subjects()) {
-    if (!runs_here(op) || op.row->traits.precision == Precision::match) continue;
-    for (int k = 0; op.row->traits.inputs > 1 && k < op.row->traits.inputs; ++k) {
+    if (!runs_here(op) || op.info->traits.precision == Precision::match) continue;
+    for (int k = 0; op.info->traits.inputs > 1 && k < op.info->traits.inputs; ++k) {
       INFO(op.label << ", operand " << k << " in f32, others in f16");
-      std::vector<Tensor> mixed = operands(op, f16, op.row->traits.inputs), wide;
-      if (op.row->traits.is_mask(k)) continue;
+      std::vector<Tensor> mixed = operands(op, f16, op.info->traits.inputs), wide;
+      if (op.info->traits.is_mask(k)) continue;
       const Tensor fine = mixed[static_cast<std::size_t>(k)].to(f32) * 1.0001;
       mixed[static_cast<std::size_t>(k)] = fine;
       for (const Tensor& t : mixed) wide.push_back(is_floating(t.dtype()) ? t.to(f32).clone() : t);

@@ -102,8 +102,8 @@ TEST_CASE("gradients through views agree with finite differences", "[ops][views]
       if (i < 2) CHECK(gradgradcheck(f, {leaf()}));
       tried.insert(view.op);
     }
-  for (const OpInfo* row : all_ops())
-    if (row->traits.view) CHECK(tried.count(row->traits.name) == 1);
+  for (const OpInfo* info : all_ops())
+    if (info->traits.view) CHECK(tried.count(info->traits.name) == 1);
 }
 
 TEST_CASE("a view of an overwritten base has the new elements and gradients", "[ops][views]") {
