@@ -32,7 +32,7 @@ struct Sleeps {
   std::chrono::microseconds spin, first, longest;
 };
 constexpr Sleeps kAwaited{50us, 20us, 200us};    // a thread of this rank waits for an operation
-constexpr Sleeps kBackground{0us, 50us, 400us};  // nobody does: the cores are for the computation
+constexpr Sleeps kBackground{0us, 50us, 400us};  // no thread waits: leaves the cores free
 constexpr Sleeps kAtEnd{50us, 20us, 10ms};       // of the program
 
 std::string label_of(const Job& job) { return job.label.empty() ? describe(job.frame) : job.label; }
