@@ -32,4 +32,6 @@ bool batch_norm_relu_may_fuse() {
   return is_unobservable(ops);
 }
 
+bool add_layer_norm_may_fuse() { return !needs_single_ops() && !thread_hooks().cast; }
+
 }  // namespace mezzo::nn::detail

@@ -9,5 +9,8 @@ namespace mezzo::nn::detail {
 bool mlp_may_fuse();
 /** Returns true if fusing batch_norm, add and relu is unobservable, under the same conditions. */
 bool batch_norm_relu_may_fuse();
+/** Returns true if fusing add and layer_norm is unobservable: no trace is active, and no ops are
+ *  cast, because their precision tags differ. */
+bool add_layer_norm_may_fuse();
 
 }  // namespace mezzo::nn::detail

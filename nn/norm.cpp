@@ -1,6 +1,8 @@
 #include "norm.h"
 
 #include "../autograd/ops.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/layer_norm.h"
 #include "arguments.h"
 #include "fusion.h"
 
@@ -119,6 +121,24 @@ LayerNorm::LayerNorm(const Shape& shape, const LayerNormLayerOptions& options)
 
 Tensor LayerNorm::forward(const Tensor& x) const {
   return layer_norm(x, shape_, {.weight = weight_, .bias = bias_, .eps = eps_});
+}
+
+SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& branch) const {
+  const bool alike = x.defined() && x.shape() == branch.shape() && x.dtype() == branch.dtype() &&
+                     x.device() == branch.device() && is_floating(x.dtype());
+  if (!alike || call_wrapper() || !detail::add_layer_norm_may_fuse()) {
+    const Tensor sum = x + branch;
+    return {sum, (*this)(sum)};
+  }
+  detail::check_not_replaced(state());
+  const ModulePathScope path(state().name);
+  auto results = apply_all<op::AddLayerNorm>({shape_, eps_}, x, branch, weight_, bias_);
+  return {std::move(results[0]), std::move(results[1])};
+}
+
+SumAndNorm add_layer_norm(const LayerNorm& layer, const Tensor& x, const Tensor& branch) {
+  if (!branch.defined()) return {x, layer(x)};
+  return layer.with_sum(x, branch);
 }
 
 RMSNorm::RMSNorm(std::int64_t size, const RmsNormLayerOptions& options)

@@ -116,6 +116,24 @@ extern template class BatchNormLayer<BatchNorm1d, 2, 3>;
 extern template class BatchNormLayer<BatchNorm2d, 4, 4>;
 extern template class BatchNormLayer<BatchNorm3d, 5, 5>;
 
+/** Result of add_layer_norm. */
+struct SumAndNorm {
+  Tensor sum;   // x + branch
+  Tensor norm;  // the layer norm of the sum
+};
+
+class LayerNorm;
+
+/** Returns x + branch and layer(x + branch), in one launch each forward and backward on a GPU, with
+ *  the same bits:
+ *    const auto [y, normal] = nn::add_layer_norm(norm2, x, attention(norm1(x)));
+ *  Without a branch, the sum is x. The parts are called separately while a trace is active or ops
+ *  are cast, if mixed precision is attached to the layer, and if the branch differs from x in
+ *  shape, dtype or device.
+ *  Precision, errors: as add and the layer. */
+MZ_API SumAndNorm add_layer_norm(const LayerNorm& layer, const Tensor& x,
+                                 const Tensor& branch = {});
+
 /** Options of nn::LayerNorm. */
 struct LayerNormLayerOptions {
   double eps = 1e-5;   // added to the variance
@@ -144,6 +162,10 @@ class MZ_API LayerNorm : public Model<LayerNorm> {
   const Tensor& bias() const { return bias_; }
 
  private:
+  friend SumAndNorm add_layer_norm(const LayerNorm& layer, const Tensor& x, const Tensor& branch);
+
+  SumAndNorm with_sum(const Tensor& x, const Tensor& branch) const;
+
   Shape shape_;
   double eps_;
   Tensor weight_, bias_;

@@ -32,7 +32,8 @@ Tensor with_positions(std::string_view layer, const Tensor& x, const Tensor& tab
     fail<IndexError>(layer, {.what = "positions are out of range",
                              .got = str("steps ", first, "..", first + steps - 1),
                              .expected = str("0..", table.size(0) - 1)});
-  const Tensor rows = table.narrow(0, first, steps).to(x.dtype());
+  const bool all = steps == table.size(0);  // no slice, whose gradient would be a copy
+  const Tensor rows = (all ? table : table.narrow(0, first, steps)).to(x.dtype());
   return x + (x.dim() == 3 && !batch_first ? rows.unsqueeze(1) : rows);
 }
 

@@ -35,7 +35,7 @@ LayerNorm norm_of(const TransformerSizes& s) {
 /** Returns x + block(x), normalised before the block or after the sum. */
 template <class Block>
 Tensor residual(const Tensor& x, const LayerNorm& norm, bool norm_first, const Block& block) {
-  return norm_first ? x + block(norm(x)) : norm(x + block(x));
+  return norm_first ? x + block(norm(x)) : add_layer_norm(norm, x, block(x)).norm;
 }
 
 std::string summary_of(const TransformerSizes& s) {

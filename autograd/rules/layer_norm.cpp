@@ -1,8 +1,11 @@
-// Gradients of layer_norm and rms_norm.
+// Gradients of layer_norm, also of a sum, and of rms_norm.
 #include "../../tensor/ops/layer_norm.h"
+
+#include <array>
 
 #include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
+#include "../ops/operators.h"
 #include "normalize.h"
 #include "wide.h"
 
@@ -23,37 +26,79 @@ Tensor over_rows(const Tensor& x, const Shape& dims) {
   return x.dim() == dims.rank() ? x : sum(x, row_dims(x.shape(), dims, false));
 }
 
-Grads composite(const Saved& saved, const Tensor& gy, const RowNormAttrs& attrs, bool centered) {
-  const Tensor x = wide(saved.inputs[0]), g = wide(gy);
+/** Which gradients of weight and bias are requested. */
+struct WantsAffine {
+  bool weight, bias;
+};
+
+/** Returns the gradients of x, weight and bias in public ops; of rms_norm if not `centered`. */
+std::array<Tensor, 3> composite(const Tensor& input, const Tensor& weight, const Tensor& gy,
+                                const RowNormAttrs& attrs, bool centered, WantsAffine wants) {
+  const Tensor x = wide(input), g = wide(gy);
   const Dims dims(row_dims(x.shape(), attrs.dims, true));
   const Normalized row(x, dims, attrs.eps, centered);
-  Grads gradients(saved.input_meta.size());
-  const Tensor gw = saved.inputs[1].defined() ? g * wide(saved.inputs[1]) : g;
-  gradients[0] = row.gradient(gw, dims, centered);
-  if (saved.wants(1)) gradients[1] = over_rows(g * row.normal, attrs.dims);
-  if (centered && saved.wants(2)) gradients[2] = over_rows(g, attrs.dims);
+  const Tensor gw = weight.defined() ? g * wide(weight) : g;
+  std::array<Tensor, 3> gradients{row.gradient(gw, dims, centered)};
+  if (wants.weight) gradients[1] = over_rows(g * row.normal, attrs.dims);
+  if (wants.bias) gradients[2] = over_rows(g, attrs.dims);
   return gradients;
+}
+
+/** Returns the attributes of the fused gradient; `weight` and `bias` are numbers of operands. */
+LayerNormBackward::Attrs wanted(const Saved& saved, const RowNormAttrs& attrs, int weight,
+                                int bias) {
+  return {attrs, saved.wants(weight) || saved.wants(bias), saved.gradient_dtype(weight),
+          saved.gradient_dtype(bias)};
+}
+
+/** Returns whether the gradient of a sum can be added in the kernel of the sum's gradient. */
+bool is_alike(const Tensor& g, const Tensor& sum) {
+  return g.shape() == sum.shape() && g.dtype() == sum.dtype() && g.device() == sum.device();
 }
 
 }  // namespace
 
 Grads LayerNorm::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<LayerNorm>();
-  if (!saved.inputs[0].defined())  // only the bias is wanted
+  const Tensor& x = saved.inputs[0];
+  if (!x.defined())  // only the bias is wanted
     return {Tensor{}, Tensor{}, over_rows(wide(gy[0]), attrs.dims)};
-  if (grad_enabled()) return composite(saved, gy[0], attrs, true);
-  const LayerNormBackward::Attrs wanted{attrs, saved.wants(1) || saved.wants(2)};
-  auto [dx, dw, db] = apply_all<LayerNormBackward>(wanted, gy[0], saved.inputs[0], saved.inputs[1],
-                                                   saved.outputs[1], saved.outputs[2]);
+  auto [dx, dw, db] =
+      grad_enabled()
+          ? composite(x, saved.inputs[1], gy[0], attrs, true, {saved.wants(1), saved.wants(2)})
+          : apply_all<LayerNormBackward>(wanted(saved, attrs, 1, 2), gy[0], x, saved.inputs[1],
+                                         saved.outputs[1], saved.outputs[2]);
   return {std::move(dx), std::move(dw), std::move(db)};
+}
+
+Grads AddLayerNorm::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<AddLayerNorm>();
+  const Tensor &sum = saved.outputs[0], &weight = saved.inputs[2], &rest = gy[0], &g = gy[1];
+  if (!g.defined()) return {rest, rest};
+  if (!sum.defined())  // only the bias is wanted
+    return {Tensor{}, Tensor{}, Tensor{}, over_rows(wide(g), attrs.dims)};
+  const bool adds = !grad_enabled() && rest.defined() && is_alike(rest, sum);
+  const LayerNormBackward::Attrs wants = wanted(saved, attrs, 2, 3);
+  auto [dx, dw, db] =
+      grad_enabled() ? composite(sum, weight, g, attrs, true, {saved.wants(2), saved.wants(3)})
+      : adds
+          ? apply_all<AddLayerNormBackward>(wants, g, sum, weight, saved.outputs[2],
+                                            saved.outputs[3], rest)
+          : apply_all<LayerNormBackward>(wants, g, sum, weight, saved.outputs[2], saved.outputs[3]);
+  if (rest.defined() && !adds) dx = dx.to(sum.dtype()) + rest;
+  return {dx, dx, std::move(dw), std::move(db)};
 }
 
 Grads RmsNorm::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<RmsNorm>();
-  if (grad_enabled()) return composite(saved, gy[0], attrs, false);
-  const LayerNormBackward::Attrs wanted{attrs, saved.wants(1)};
-  auto [dx, dw, db] = apply_all<LayerNormBackward>(wanted, gy[0], saved.inputs[0], saved.inputs[1],
-                                                   Tensor{}, saved.outputs[1]);
+  const Tensor &x = saved.inputs[0], &weight = saved.inputs[1];
+  if (grad_enabled()) {
+    auto [dx, dw, none] = composite(x, weight, gy[0], attrs, false, {saved.wants(1), false});
+    return {std::move(dx), std::move(dw)};
+  }
+  const LayerNormBackward::Attrs wants{attrs, saved.wants(1), saved.gradient_dtype(1)};
+  auto [dx, dw, db] =
+      apply_all<LayerNormBackward>(wants, gy[0], x, weight, Tensor{}, saved.outputs[1]);
   return {std::move(dx), std::move(dw)};
 }
 

@@ -1,11 +1,14 @@
-// The CUDA kernels of layer_norm, rms_norm and their gradient.
+// The CUDA kernels of layer_norm, also of a sum, of rms_norm, and of their gradients.
 #include "../../tensor/ops/layer_norm.h"
 
 #include <algorithm>
 
+#include "../../tensor/core/registry.h"
 #include "../../tensor/cpu/gradient_sums.h"
 #include "../../tensor/cpu/moments.h"
+#include "../../tensor/elementwise/arithmetic.h"
 #include "../attach.h"
+#include "last_block.h"
 #include "line_piece.h"
 #include "typed.h"
 
@@ -24,6 +27,7 @@ struct RowNorm {
   Lines rows;
   Array x, weight, bias, y, mean, rstd;
   double eps = 0;
+  Array branch = {}, sum = {};  // add_layer_norm: x + branch is written and normalised
 };
 
 /** Computes y = (x - mean) * rstd * weight + bias. */
@@ -59,15 +63,56 @@ __global__ void __launch_bounds__(kSpreadThreads)
   });
 }
 
-/** The same for rows of packs of T, with weight and bias of W. */
-template <class T, class W, bool centred>
+/** Returns the sums of two packs of T, rounded. */
+template <class T> __device__ PackWords sum_of(const PackWords& x, const PackWords& y) {
+  constexpr int kWidth = kPerPack<T>;
+  float a[kWidth], b[kWidth];
+  widen<T>(x, a);
+  widen<T>(y, b);
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) a[k] += b[k];
+  return narrowed_words<T, kWidth>(a);
+}
+
+/** Writes x + branch, rounded to T, to the row of `sums`. If it is one chunk it is held there. */
+template <class T>
+__device__ void take_sums(RowPacks<T, 1>& sums, const T* x, const T* branch, T* to) {
+  constexpr int kWidth = kPerPack<T>;
+#pragma unroll 1
+  for (int chunk = 0; chunk < sums.packs; chunk += kHeldPacks * sums.lanes) {
+    PackWords other[kHeldPacks];
+#pragma unroll
+    for (int j = 0; j < kHeldPacks; ++j) {
+      const int at = chunk + j * sums.lanes + sums.lane;
+      if (at >= sums.packs) break;
+      sums.pack[j][0] = reinterpret_cast<const PackWords*>(x)[at];
+      other[j] = reinterpret_cast<const PackWords*>(branch)[at];
+    }
+#pragma unroll
+    for (int j = 0; j < kHeldPacks; ++j) {
+      const int at = chunk + j * sums.lanes + sums.lane;
+      if (at >= sums.packs) break;
+      sums.pack[j][0] = sum_of<T>(sums.pack[j][0], other[j]);
+      store_words(to + at * kWidth, sums.pack[j][0]);
+    }
+    sums.held = chunk;
+  }
+}
+
+/** The same for rows of packs of T, with weight and bias of W; if it `adds`, of x + branch. */
+template <class T, class W, bool centred, bool adds>
 __global__ void __launch_bounds__(kTeamThreads)
     packed_norm_kernel(const __grid_constant__ RowNorm norm, const Teams teams) {
   constexpr int kWidth = kPerPack<T>;
   MZ_SHARED(float, room, kTeamWarps);
   const Team team(teams);
   const std::int64_t base = team.row * norm.rows.length;
-  RowPacks<T, 1> x(team, teams.packs, static_cast<const T*>(norm.x.data) + base);
+  RowPacks<T, 1> x(team, teams.packs,
+                   static_cast<const T*>(adds ? norm.sum.data : norm.x.data) + base);
+  if constexpr (adds)
+    take_sums(x, static_cast<const T*>(norm.x.data) + base,
+              static_cast<const T*>(norm.branch.data) + base,
+              static_cast<T*>(norm.sum.data) + base);
   const auto count = static_cast<float>(norm.rows.length);
   float mean = 0, squares = 0;
   if constexpr (centred) {
@@ -113,13 +158,15 @@ __global__ void __launch_bounds__(kTeamThreads)
 // ---- gradients ----------------------------------------------------------------------------------
 //
 // gx = rstd * (gw - mean(gw) - xh * mean(gw * xh)) per row, with gw = g * weight and xh the
-// normalised x; without the first mean for rms_norm. The gradients of weight and bias are sums over
+// normalised x; without the first mean for rms_norm. If x is a sum, the gradient that the sum gets
+// elsewhere is added to gx after its rounding. The gradients of weight and bias are sums over
 // the rows: first over chunks of rows, then over the chunks, in an order that depends on the shape
 // alone.
 
 struct RowNormBackward {
   Lines rows;
   Array g, x, weight, mean, rstd, gx;
+  Array rest = {};  // of packs: the sum's other gradient
 };
 
 /** Statistics shared by a row's elements. */
@@ -216,23 +263,87 @@ __global__ void __launch_bounds__(kSpreadThreads)
   }
 }
 
-/** fused_backward_kernel for rows of packs of T, with a weight of W. A thread holds its part of a
- *  row. Without `partial` there are no sums for weight and bias. */
-template <class T, class W>
+/** The sums for the gradients of weight and bias: of chunks of rows, one chunk per block, then of
+ *  groups of chunks, then of all. The last block of a group, and of all, adds them up, in an order
+ *  that depends on the shape alone. */
+struct AffineSums {
+  GradientSums<float>*chunks = nullptr, *groups = nullptr;  // [chunks, columns], [groups, columns]
+  unsigned* tickets = nullptr;                              // of each group, and then of all
+  Array gw = {}, gb = {};
+
+  static constexpr std::int64_t kGroup = 16;  // chunks
+  static std::int64_t groups_of(std::int64_t chunks) { return blocks_for(chunks, kGroup); }
+};
+
+/** Returns the sum of `count` rows of `length` sums at one column, which other blocks wrote. */
+__device__ inline GradientSums<float> column_sum(const GradientSums<float>* from, unsigned count,
+                                                 std::int64_t length) {
+  GradientSums<float> sum;
+#pragma unroll 8
+  for (unsigned i = 0; i < count; ++i) {
+    GradientSums<float> one;
+#ifdef __CUDA_ARCH__  // not from the cache of this multiprocessor
+    asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(one.g), "=f"(one.gx)
+                 : "l"(__cvta_generic_to_global(from + i * length)));
+#else
+    one = from[i * length];
+#endif
+    sum = sum + one;
+  }
+  return sum;
+}
+
+/** Adds up the sums after the calling block has written its chunk's. */
+__device__ inline void join_affine(const AffineSums& sums, std::int64_t length, int* room) {
+  const unsigned group_size = AffineSums::kGroup, group = blockIdx.x / group_size,
+                 first = group * group_size, groups = (gridDim.x + group_size - 1) / group_size,
+                 left = gridDim.x - first, members = left < group_size ? left : group_size;
+  const auto put = [&](std::int64_t column, const GradientSums<float>& sum) {
+    sums.gw.store<float>(column, sum.gx);
+    sums.gb.store<float>(column, sum.g);
+  };
+  if (!is_last_block(sums.tickets + group, members, room)) return;
+  for (std::int64_t column = threadIdx.x; column < length; column += blockDim.x) {
+    const GradientSums<float> sum =
+        column_sum(sums.chunks + first * length + column, members, length);
+    if (groups == 1)
+      put(column, sum);
+    else
+      sums.groups[group * length + column] = sum;
+  }
+  if (groups == 1 || !is_last_block(sums.tickets + groups, groups, room)) return;
+  for (std::int64_t column = threadIdx.x; column < length; column += blockDim.x)
+    put(column, column_sum(sums.groups + column, groups, length));
+}
+
+/** fused_backward_kernel for rows of packs of T, with a weight of W; it `adds` the sum's other
+ *  gradient. A thread holds its part of a row, without g if it adds, for want of registers. Without
+ *  chunks there are no sums for weight and bias. */
+template <class T, class W, bool adds>
 __global__ void __launch_bounds__(kTeamThreads, 2)
     packed_backward_kernel(const __grid_constant__ RowNormBackward norm, const Teams teams,
-                           std::int64_t turns, GradientSums<float>* partial) {
+                           std::int64_t turns, const __grid_constant__ AffineSums affine) {
   constexpr int kWidth = kPerPack<T>;
   using Sums = GradientSums<float>;
   MZ_SHARED(Sums, room, kTeamThreads * kWidth);
+  MZ_SHARED(int, last, 1);
   Sums sums[kHeldPacks][kWidth];
   const std::int64_t first = blockIdx.x * turns;
   for (std::int64_t turn = 0; turn < turns && (first + turn) * teams.slots < teams.rows; ++turn) {
     const Team team(teams, first + turn);
     const std::int64_t base = team.row * norm.rows.length;
     const RowStatistics<float> row(norm, team);
-    RowPacks<T, 2> packs(team, teams.packs, static_cast<const T*>(norm.g.data) + base,
-                         static_cast<const T*>(norm.x.data) + base);
+    const T *const x_row = static_cast<const T*>(norm.x.data) + base, *const g_row =
+                                                                          static_cast<const T*>(
+                                                                              norm.g.data) +
+                                                                          base;
+    auto packs = [&] {
+      if constexpr (adds)
+        return RowPacks<T, 1>(team, teams.packs, x_row);
+      else
+        return RowPacks<T, 2>(team, teams.packs, x_row, g_row);
+    }();
     const auto weigh = [&](int at, const float* g, float* gw) {
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) gw[k] = g[k];
@@ -243,31 +354,43 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
       for (int k = 0; k < kWidth; ++k) gw[k] *= weight[k];
     };
     Sums own;
-    packs.for_each([&](int j, int at, const float(&v)[2][kWidth]) {
-      float gw[kWidth];
-      weigh(at, v[0], gw);
+    packs.for_each([&](int j, int at, const auto& v) {
+      float g[kWidth], gw[kWidth];
+      if constexpr (adds)
+        load_values<kWidth>(g_row + at, g);
+      else
+        copy_values<kWidth>(v[1], g);
+      weigh(at, g, gw);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) {
-        const float xh = row.normalised(v[1][k]);
+        const float xh = row.normalised(v[0][k]);
         own = {own.g + gw[k], multiply_add(gw[k], xh, own.gx)};
-        sums[j][k] = {sums[j][k].g + v[0][k], multiply_add(v[0][k], xh, sums[j][k].gx)};
+        sums[j][k] = {sums[j][k].g + g[k], multiply_add(g[k], xh, sums[j][k].gx)};
       }
     });
     own = team.all(own, Plus{}, room);
     const float count = static_cast<float>(norm.rows.length),
                 centre = norm.mean.data ? own.g / count : 0.0f, slope = own.gx / count;
-    packs.for_each([&](int, int at, const float(&v)[2][kWidth]) {
-      float gw[kWidth];
-      weigh(at, v[0], gw);
+    packs.for_each([&](int, int at, const auto& v) {
+      float g[kWidth], gw[kWidth];
+      if constexpr (adds)
+        widen<T>(load_words(reinterpret_cast<const PackWords*>(g_row + at)), g);
+      else
+        copy_values<kWidth>(v[1], g);
+      weigh(at, g, gw);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k)
-        gw[k] = row.rstd * (gw[k] - multiply_add(row.normalised(v[1][k]), slope, centre));
-      store_values<kWidth>(static_cast<T*>(norm.gx.data) + base + at, gw);
+        gw[k] = row.rstd * (gw[k] - multiply_add(row.normalised(v[0][k]), slope, centre));
+      PackWords words = narrowed_words<T, kWidth>(gw);
+      if constexpr (adds)
+        words = sum_of<T>(words, load_words(reinterpret_cast<const PackWords*>(
+                                     static_cast<const T*>(norm.rest.data) + base + at)));
+      store_words(static_cast<T*>(norm.gx.data) + base + at, words);
     });
   }
-  if (!partial) return;
+  if (!affine.chunks) return;
   const int thread = static_cast<int>(threadIdx.x), columns = teams.lanes * kWidth;
-  partial += blockIdx.x * norm.rows.length;
+  Sums* const partial = affine.chunks + blockIdx.x * norm.rows.length;
 #pragma unroll
   for (int j = 0; j < kHeldPacks; ++j) {
     __syncthreads();  // the room may still be read
@@ -282,6 +405,7 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
       if (j * columns + column < norm.rows.length) partial[j * columns + column] = sum;
     }
   }
+  join_affine(affine, norm.rows.length, last);
 }
 
 /** Computes only the sums of a chunk of rows. Lines are the columns. */
@@ -310,16 +434,16 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Computes the gradients of weight and bias: the sums of all chunks. Lines are the columns. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_affine_kernel(const __grid_constant__ Lines chunks, const GradientSums<C>* partial, C* gw,
-                       C* gb) {
+    join_affine_kernel(const __grid_constant__ Lines chunks, const GradientSums<C>* partial,
+                       const Array gw, const Array gb) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const LineWalk walk(chunks);
   const GradientSums<C> sums =
       walk.fold(room, GradientSums<C>{}, Plus{},
                 [&](std::int64_t place, std::int64_t) { return partial[place]; });
   if (!walk.is_first()) return;
-  gw[walk.line] = sums.gx;
-  gb[walk.line] = sums.g;
+  gw.store<C>(walk.line, sums.gx);
+  gb.store<C>(walk.line, sums.g);
 }
 
 /** Returns the number of rows per line of the fused kernel's blocks. */
@@ -347,7 +471,7 @@ void put_affine(std::int64_t chunks, std::int64_t length, Device device, Outputs
   // There are many chunks per column: a block gets few columns, adjacent in whole memory sectors.
   lines.spread = {.slots = 8, .parts = kSpreadThreads / 8, .across = true};
   launch(&join_affine_kernel<C>, grid_of(lines), current_stream(device), lines, partial,
-         out[1].template data<C>(), out[2].template data<C>());
+         Array(out[1]), Array(out[2]));
 }
 
 template <class C> void backward_of_all(const RowNormBackward& norm, Device device, Outputs out) {
@@ -371,6 +495,25 @@ template <class Norm> DType affine_dtype(const Norm& norm) {
   return norm.weight.data ? norm.weight.dtype : norm.x.dtype;
 }
 
+/** Writes a + b to `out`, which may be one of them. */
+void add_into(const Tensor& a, const Tensor& b, Tensor& out) {
+  const Tensor in[] = {a, b};
+  constexpr op::Add::Attrs attrs;
+  static const OpInfo& info = *find_op(op::Add::traits.name);
+  info.kernel[static_cast<std::size_t>(DeviceKind::cuda)](info, Inputs(in), {&out, 1}, &attrs);
+}
+
+/** Launches the kernel of packs. */
+template <bool centred, bool adds>
+void packed_forward(const RowNorm& norm, runtime::Stream stream) {
+  visit_packed(norm.x.dtype, affine_dtype(norm),
+               [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
+                 const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
+                 launch(&packed_norm_kernel<T, W, centred, adds>, teams.grid(), stream, norm,
+                        teams);
+               });
+}
+
 template <bool centred>
 void forward(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& y,
              const Tensor& mean, const Tensor& rstd, const op::RowNormAttrs& attrs) {
@@ -386,12 +529,7 @@ void forward(const Tensor& input, const Tensor& weight, const Tensor& bias, cons
                      attrs.eps};
   const runtime::Stream stream = current_stream(x.device());
   if (have_packs(norm.rows.length, {norm.x, norm.y}, {norm.weight, norm.bias}))
-    return visit_packed(x.dtype(), affine_dtype(norm),
-                        [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
-                          const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
-                          launch(&packed_norm_kernel<T, W, centred>, teams.grid(), stream, norm,
-                                 teams);
-                        });
+    return packed_forward<centred, false>(norm, stream);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&row_norm_kernel<C, centred>, grid_of(norm.rows), stream, norm);
   });
@@ -401,51 +539,97 @@ void layer_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
   forward<true>(in[0], in[1], in[2], out[0], out[1], out[2], attrs);
 }
 
+void add_layer_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
+  const Tensor x = row_major(in[0]), branch = row_major(in[1]);
+  const Tensor weight = row_major(in[2]), bias = row_major(in[3]);
+  const RowNorm norm{trailing_lines(x.shape(), attrs.dims.rank()),
+                     Array(x),
+                     Array(weight),
+                     Array(bias),
+                     Array(out[1]),
+                     Array(out[2]),
+                     Array(out[3]),
+                     attrs.eps,
+                     Array(branch),
+                     Array(out[0])};
+  if (have_packs(norm.rows.length, {norm.x, norm.branch, norm.sum, norm.y},
+                 {norm.weight, norm.bias}))
+    return packed_forward<true, true>(norm, current_stream(x.device()));
+  add_into(x, branch, out[0]);
+  forward<true>(out[0], weight, bias, out[1], out[2], out[3], attrs);
+}
+
 void rms_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
   forward<false>(in[0], in[1], {}, out[0], {}, out[1], attrs);
 }
 
 /** Launches packed_backward_kernel. */
+template <bool adds>
 void packed_backward(const RowNormBackward& norm, const Teams& teams, Device device, Outputs out,
                      bool wants_affine) {
   const std::int64_t turns = std::max<std::int64_t>(1, blocks_for(teams.blocks(), kPlenty));
-  const Grid grid{.blocks = blocks_for(teams.blocks(), turns), .threads = teams.threads()};
-  const auto run = [&](GradientSums<float>* partial) {
-    visit_packed(norm.x.dtype, affine_dtype(norm),
-                 [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
-                   launch(&packed_backward_kernel<T, W>, grid, current_stream(device), norm, teams,
-                          turns, partial);
-                 });
-  };
-  if (!wants_affine) return run(nullptr);
-  put_affine<float>(grid.blocks, norm.rows.length, device, out, run);
+  // One block writes the sums of no rows.
+  const Grid grid{.blocks = std::max<std::int64_t>(blocks_for(teams.blocks(), turns), 1),
+                  .threads = teams.threads()};
+  AffineSums sums;
+  Tensor room;
+  if (wants_affine) {
+    const std::int64_t groups = AffineSums::groups_of(grid.blocks), length = norm.rows.length;
+    room = workspace(
+        (grid.blocks + groups) * length * static_cast<std::int64_t>(sizeof(GradientSums<float>)),
+        device);
+    auto* const chunks = static_cast<GradientSums<float>*>(room.raw_data());
+    sums = {chunks, chunks + grid.blocks * length, tickets(device), Array(out[1]), Array(out[2])};
+  }
+  visit_packed(norm.x.dtype, affine_dtype(norm),
+               [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
+                 launch(&packed_backward_kernel<T, W, adds>, grid, current_stream(device), norm,
+                        teams, turns, sums);
+               });
 }
 
-void backward(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
+/** Computes the gradients; adds `rest`, if given, to that of x. */
+void differentiate(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs,
+                   const Tensor& rest) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), rstd = row_major(in[4]);
   const Tensor weight = row_major(in[2]);
-  const Tensor mean = row_major(in[3]);
+  const Tensor mean = row_major(in[3]), other = row_major(rest);
   const RowNormBackward norm{trailing_lines(x.shape(), attrs.dims.rank()),
                              Array(g),
                              Array(x),
                              Array(weight),
                              Array(mean),
                              Array(rstd),
-                             Array(out[0])};
-  if (have_packs(norm.rows.length, {norm.g, norm.x, norm.gx}, {norm.weight})) {
+                             Array(out[0]),
+                             Array(other)};
+  const Device device = x.device();
+  if (have_packs(norm.rows.length, {norm.g, norm.x, norm.gx, norm.rest}, {norm.weight})) {
     const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
-    if (teams.hold_rows()) return packed_backward(norm, teams, x.device(), out, attrs.wants_affine);
+    if (teams.hold_rows())
+      return rest.defined() ? packed_backward<true>(norm, teams, device, out, attrs.wants_affine)
+                            : packed_backward<false>(norm, teams, device, out, attrs.wants_affine);
   }
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    if (attrs.wants_affine) return backward_of_all<C>(norm, x.device(), out);
+    if (attrs.wants_affine) return backward_of_all<C>(norm, device, out);
     if (x.numel() > 0)
-      launch(&row_norm_backward_kernel<C>, grid_of(norm.rows), current_stream(x.device()), norm);
+      launch(&row_norm_backward_kernel<C>, grid_of(norm.rows), current_stream(device), norm);
   });
+  if (rest.defined()) add_into(out[0], other, out[0]);
+}
+
+void backward(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
+  differentiate(in, out, attrs, {});
+}
+
+void add_layer_norm_backward(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {
+  differentiate(in.first(5), out, attrs, in[5]);
 }
 
 }  // namespace
 
 void attach_layer_norm() {
+  attach<op::AddLayerNorm, add_layer_norm>();
+  attach<op::AddLayerNormBackward, add_layer_norm_backward>();
   attach<op::LayerNorm, layer_norm>();
   attach<op::LayerNormBackward, backward>();
   attach<op::RmsNorm, rms_norm>();

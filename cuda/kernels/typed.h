@@ -46,6 +46,12 @@ template <int n, class T> __device__ inline void load_values(const T* from, floa
   }
 }
 
+/** Copies n values. */
+template <int n> __device__ inline void copy_values(const float* from, float* to) {
+#pragma unroll
+  for (int k = 0; k < n; ++k) to[k] = from[k];
+}
+
 /** Returns two values rounded to T as a word, the first in the low half. */
 template <class T> __device__ inline std::uint32_t narrowed_pair(float low, float high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -57,6 +63,19 @@ template <class T> __device__ inline std::uint32_t narrowed_pair(float low, floa
   return word;
 #else
   return narrowed<T>(low).bits | static_cast<std::uint32_t>(narrowed<T>(high).bits) << 16;
+#endif
+}
+
+/** Loads a pack from device memory, in the order of the program. */
+__device__ inline PackWords load_words(const PackWords* from) {
+#ifdef __CUDA_ARCH__
+  PackWords words;
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.item[0]), "=r"(words.item[1]), "=r"(words.item[2]), "=r"(words.item[3])
+               : "l"(__cvta_generic_to_global(from)));
+  return words;
+#else
+  return *from;
 #endif
 }
 
@@ -80,21 +99,27 @@ template <int n> __device__ inline void store_words(void* to, const Pack<std::ui
 #endif
 }
 
+/** Returns n elements, half a pack or a pack, rounded to T. */
+template <class T, int n>
+__device__ inline Pack<std::uint32_t, n* static_cast<int>(sizeof(T)) / 4> narrowed_words(
+    const float* values) {
+  Pack<std::uint32_t, n* static_cast<int>(sizeof(T)) / 4> words;
+#pragma unroll
+  for (int k = 0; k < n * static_cast<int>(sizeof(T)) / 4; ++k) {
+    if constexpr (std::is_same_v<T, float>)
+      words.item[k] = detail::bits_as<std::uint32_t>(values[k]);
+    else
+      words.item[k] = narrowed_pair<T>(values[2 * k], values[2 * k + 1]);
+  }
+  return words;
+}
+
 /** Stores n elements, half a pack or whole packs, to an aligned place, rounded to T. */
 template <int n, class T> __device__ inline void store_values(T* to, const float* values) {
-  constexpr int kStep = std::min(n, kPerPack<T>), kWords = kStep * static_cast<int>(sizeof(T)) / 4;
+  constexpr int kStep = std::min(n, kPerPack<T>);
 #pragma unroll
-  for (int first = 0; first < n; first += kStep) {
-    Pack<std::uint32_t, kWords> words;
-#pragma unroll
-    for (int k = 0; k < kWords; ++k) {
-      if constexpr (std::is_same_v<T, float>)
-        words.item[k] = detail::bits_as<std::uint32_t>(values[first + k]);
-      else
-        words.item[k] = narrowed_pair<T>(values[first + 2 * k], values[first + 2 * k + 1]);
-    }
-    store_words(to + first, words);
-  }
+  for (int first = 0; first < n; first += kStep)
+    store_words(to + first, narrowed_words<T, kStep>(values + first));
 }
 
 // ---- dispatch -----------------------------------------------------------------------------------

@@ -75,6 +75,11 @@ struct FeedForward : Model<FeedForward> {
   Conv1D c_fc, c_proj;
 };
 
+/** The residual stream x + branch. The next layer norm computes the sum. */
+struct Residual {
+  Tensor x, branch;
+};
+
 /** Attention and a feed-forward net, each with layer norm on its input and a residual connection.
  */
 struct Block : Model<Block> {
@@ -85,9 +90,10 @@ struct Block : Model<Block> {
         mlp(add("mlp", FeedForward{o})),
         dropout(add("dropout", Dropout{o.resid_pdrop})) {}
 
-  Tensor forward(const Tensor& x, KeysAndValues* past) const {
-    const Tensor y = x + dropout(attn(ln_1(x), past));
-    return y + dropout(mlp(ln_2(y)));
+  Residual forward(const Residual& in, KeysAndValues* past) const {
+    const auto [x, normal] = add_layer_norm(ln_1, in.x, in.branch);
+    const auto [y, hidden] = add_layer_norm(ln_2, x, dropout(attn(normal, past)));
+    return {y, dropout(mlp(hidden))};
   }
 
   LayerNorm ln_1;
@@ -123,11 +129,11 @@ struct GPT2LMHeadModel::Transformer : Model<GPT2LMHeadModel::Transformer> {
 
   Tensor forward(const Tensor& tokens, KeyValueCache* cache) const {
     if (cache != nullptr) cache->layers.resize(h.size());
-    Tensor x = drop(wpe(wte(tokens), cache != nullptr ? cache->seen : 0));
+    Residual x{drop(wpe(wte(tokens), cache != nullptr ? cache->seen : 0)), {}};
     for (std::size_t i = 0; i < h.size(); ++i)
       x = h[i](x, cache != nullptr ? &cache->layers[i] : nullptr);
     if (cache != nullptr) cache->seen += tokens.size(1);
-    return ln_f(x);
+    return add_layer_norm(ln_f, x.x, x.branch).norm;
   }
 
   Embedding wte;

@@ -59,8 +59,8 @@ struct EncoderBlock : Model<EncoderBlock> {
     const Tensor normed = ln_1(x);
     const Tensor seen =
         self_attention(normed, normed, normed, AttentionCall{.need_weights = false}).output;
-    const Tensor y = x + dropout(seen);
-    return y + mlp(ln_2(y));
+    const auto [y, hidden] = add_layer_norm(ln_2, x, dropout(seen));
+    return y + mlp(hidden);
   }
 
   LayerNorm ln_1;

@@ -33,14 +33,20 @@ struct CausalAttention : nn::Model<CausalAttention> {
   nn::Linear proj = add("proj", nn::Linear{options.width, options.width});
 };
 
+/** The residual stream x + branch. The next layer norm computes the sum. */
+struct Residual {
+  Tensor x, branch;
+};
+
 /** Attention and a feed-forward net, each with layer norm on its input and a residual connection.
  */
 struct Block : nn::Model<Block> {
   explicit Block(const CharGptOptions& its_options) : options(its_options) {}
 
-  Tensor forward(const Tensor& x, nn::KeysAndValues* past) const {
-    const Tensor y = x + dropout(attention(norm1(x), past));
-    return y + dropout(down(gelu(up(norm2(y)))));
+  Residual forward(const Residual& in, nn::KeysAndValues* past) const {
+    const auto [x, normal] = nn::add_layer_norm(norm1, in.x, in.branch);
+    const auto [y, hidden] = nn::add_layer_norm(norm2, x, dropout(attention(normal, past)));
+    return {y, dropout(down(gelu(up(hidden))))};
   }
 
   CharGptOptions options;
@@ -65,11 +71,11 @@ struct CharGpt : nn::Model<CharGpt> {
 
   Tensor forward(const Tensor& characters, nn::KeyValueCache* cache = nullptr) const {
     if (cache != nullptr) cache->layers.resize(blocks.size());
-    Tensor x = dropout(position(token(characters), cache != nullptr ? cache->seen : 0));
+    Residual x{dropout(position(token(characters), cache != nullptr ? cache->seen : 0)), {}};
     for (std::size_t i = 0; i < blocks.size(); ++i)
       x = blocks[i](x, cache != nullptr ? &cache->layers[i] : nullptr);
     if (cache != nullptr) cache->seen += characters.size(1);
-    return head(norm(x));
+    return head(nn::add_layer_norm(norm, x.x, x.branch).norm);
   }
 
   CharGptOptions options;

@@ -37,8 +37,22 @@ OutSpecs LayerNorm::infer(Inputs in, const Attrs& attrs) {
 }
 
 OutSpecs LayerNormBackward::infer(Inputs in, const Attrs& attrs) {
-  const OutSpec affine{attrs.wants_affine ? attrs.dims : Shape{0}, compute_dtype(in[1].dtype())};
-  return {{in[1].shape(), in[1].dtype()}, affine, affine};
+  const DType arithmetic = compute_dtype(in[1].dtype());
+  const bool rounds = arithmetic == DType::f32 && in[1].device().kind != DeviceKind::cpu;
+  const auto affine = [&](DType dtype) {
+    return OutSpec{attrs.wants_affine ? attrs.dims : Shape{0}, rounds ? dtype : arithmetic};
+  };
+  return {{in[1].shape(), in[1].dtype()}, affine(attrs.weight), affine(attrs.bias)};
+}
+
+OutSpecs AddLayerNorm::infer(Inputs in, const Attrs& attrs) {
+  const Tensor normalised[] = {in[0], in[2], in[3]};
+  const OutSpecs of = LayerNorm::infer(normalised, attrs);
+  return {{in[0].shape(), in[0].dtype()}, of.items[0], of.items[1], of.items[2]};
+}
+
+OutSpecs AddLayerNormBackward::infer(Inputs in, const Attrs& attrs) {
+  return LayerNormBackward::infer(in.first(5), attrs);
 }
 
 OutSpecs RmsNorm::infer(Inputs in, const Attrs& attrs) {

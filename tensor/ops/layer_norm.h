@@ -1,4 +1,5 @@
-// Normalisation over the trailing dimensions: layer_norm, rms_norm, and their fused gradients.
+// Normalisation over the trailing dimensions: layer_norm, also of a sum, rms_norm, and their fused
+// gradients.
 #pragma once
 
 #include "../core/op.h"
@@ -38,7 +39,43 @@ struct LayerNormBackward {
                                    .internal = true};
   struct Attrs : RowNormAttrs {
     bool wants_affine = true;  // compute the gradients of weight and bias
+    // Dtypes of these gradients where x is not f64. The CPU kernel computes them in f32, and the
+    // engine rounds them.
+    DType weight = DType::f32, bias = DType::f32;
   };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+/** The layer norm of x + branch, with the bits of add and layer_norm. Operands: x and branch, of
+ *  one shape and dtype; weight, bias. Results: x + branch, then those of LayerNorm. */
+struct AddLayerNorm {
+  static constexpr Needs kStatistics = output(2) | output(3);
+  static constexpr OpTraits traits{
+      .name = "add_layer_norm",
+      .precision = Precision::match,
+      .inputs = 4,
+      .outputs = 4,
+      .needs = {input(2) | output(0) | kStatistics, input(2) | output(0) | kStatistics,
+                output(0) | kStatistics},
+      .internal = true};
+  using Attrs = RowNormAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** The gradient of AddLayerNorm: LayerNormBackward, whose gradient of x is rounded and added to
+ *  that of the sum. Operands: those of LayerNormBackward, with x the sum, and the gradient of the
+ *  sum, which has x's shape and dtype. */
+struct AddLayerNormBackward {
+  static constexpr OpTraits traits{.name = "add_layer_norm_backward",
+                                   .precision = Precision::match,
+                                   .inputs = 6,
+                                   .outputs = 3,
+                                   .differentiable = false,
+                                   .internal = true};
+  using Attrs = LayerNormBackward::Attrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
@@ -59,6 +96,7 @@ struct RmsNorm {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-using LayerNormOps = type_list<LayerNorm, LayerNormBackward, RmsNorm>;
+using LayerNormOps =
+    type_list<AddLayerNorm, AddLayerNormBackward, LayerNorm, LayerNormBackward, RmsNorm>;
 
 }  // namespace mezzo::op

@@ -119,6 +119,8 @@ inline int __all_sync(unsigned mask, int predicate,
   return mezzo::emulator::ballot(mask, predicate, place) == mask;
 }
 
+inline void __threadfence() {}
+
 // ---- atomics: one host thread runs all threads of the device ------------------------------------
 
 namespace mezzo::emulator {

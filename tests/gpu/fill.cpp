@@ -108,7 +108,6 @@ constexpr Small kSmall[] = {
     {"forward_packs_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
     {"gradient_packs_kernel", 256,
      "of relu, 524,288 elements; fused by cuBLASLt outside of dry runs"},
-    {"join_affine_kernel", 96, "768 columns of sums over chunks of rows"},
     {"join_gradient_sums_kernel", 256, "8 channels per block, of up to 2,048"},
     {"join_moments_kernel", 256, "8 channels per block, of up to 2,048"},
     {"line_loss_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
@@ -180,7 +179,10 @@ TEST_CASE("the kernels of training steps fill a GPU", "[gpu][fill]") {
       gpt_step({.vocabulary = 50304, .block = 1024, .layers = 12, .heads = 12, .width = 768}, 16));
   check("ResNet-50", resnet_step(MemoryFormat::channels_last));
   check("ResNet-50, row-major", resnet_step(MemoryFormat::contiguous));
-  CHECK(most == listed);  // the list has no entries too many
+  for (const Small& small : kSmall) {  // the list has no entries too many
+    INFO(small.kernel);
+    CHECK(most[small.kernel] == small.blocks);
+  }
 }
 
 TEST_CASE("cross entropy of few lines of many classes fills a GPU", "[gpu][fill]") {
@@ -224,7 +226,7 @@ TEST_CASE("gradients of norms of rows of any length fill a GPU", "[gpu][fill]") 
       return log.launches.size();
     };
     CHECK(launches_of({x, norm.weight(), norm.bias()}) ==
-          (width % 8 == 0 && width <= 8192 ? 2 : 3));
+          (width % 8 == 0 && width <= 8192 ? 1 : 3));
     norm.freeze();
     CHECK(launches_of({x}) == 1);  // the parameter gradients are not requested
   }

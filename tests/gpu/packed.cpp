@@ -235,3 +235,29 @@ TEST_CASE("elementwise ops on packs have the bits of the others", "[gpu][packed]
     }
   check_all({64, 130, 8}, {64, 130, 8}, bf16, bf16);  // several blocks
 }
+
+TEST_CASE("captured steps and streams join the gradients of a norm each with their own counters",
+          "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(14);
+  const Tensor x = randn({600, 64}).to(f16).to(kDevice), g = randn({600, 64}).to(f16).to(kDevice);
+  const Tensor weight = randn({64}).to(f16).to(kDevice).requires_grad_(),
+               bias = randn({64}).to(f16).to(kDevice).requires_grad_();
+  const auto gradients = [&](const std::vector<Tensor>& in) {
+    const Tensor y = layer_norm(in[0], {64}, {.weight = weight, .bias = bias});
+    return grad(std::span(&y, 1), {weight, bias}, {}, std::span(&g, 1));
+  };
+  const auto values = [](const std::vector<Tensor>& t) {
+    return std::pair{t[0].to(cpu).to_vector<double>(), t[1].to(cpu).to_vector<double>()};
+  };
+  const auto expected = values(gradients({x}));
+  gpu::CapturedStep first(gradients, {kDevice}), second(gradients, {kDevice});
+  for (int i = 0; i < 4; ++i) {
+    CHECK(values(first({x})) == expected);
+    CHECK(values(second({x})) == expected);
+    CHECK(values(gradients({x})) == expected);
+  }
+  const gpu::Stream other(kDevice);
+  const gpu::StreamScope scope(other);
+  CHECK(values(gradients({x})) == expected);
+}

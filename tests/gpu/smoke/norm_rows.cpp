@@ -1,4 +1,6 @@
 // Rows: norms, softmax and losses.
+#include "../../../tensor/core/dispatch.h"
+#include "../../../tensor/ops/layer_norm.h"
 #include "row.h"
 
 namespace smoke {
@@ -89,6 +91,9 @@ void add_norm_rows(std::vector<Row>& rows) {
     add_pair(rows, "log_softmax", dtype, 0, [](const Tensors& x) { return log_softmax(x[0], -1); });
     add_pair(rows, "layer_norm", dtype, 2, [=](const Tensors& x) {
       return layer_norm(x[0], columns(x), {.weight = x[1], .bias = x[2]});
+    });
+    add_pair(rows, "add_layer_norm", dtype, 2, [=](const Tensors& x) {
+      return apply_all<op::AddLayerNorm>({columns(x)}, x[0], x[0] * 0.5, x[1], x[2])[1];
     });
     add_pair(rows, "rms_norm", dtype, 1,
              [=](const Tensors& x) { return rms_norm(x[0], columns(x), {.weight = x[1]}); });

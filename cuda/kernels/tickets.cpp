@@ -1,0 +1,66 @@
+#include "tickets.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "../../tensor/device/capture.h"
+#include "../runtime/device.h"
+#include "copy.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+/** Returns new counters, which are set to 0 in the current stream. */
+Tensor new_tickets(Device device) {
+  const CategoryScope scope(MemoryCategory::workspace);
+  Tensor counters = empty_tensor({kTickets}, DType::i32, device);
+  copy_elements(scalar_operand(0.0), counters);
+  return counters;
+}
+
+/** The counters of a captured step, which owns them. */
+struct CapturedTickets final : CaptureParticipant {
+  Tensor counters;
+  bool is_open = true;  // the capture is not finished
+
+  explicit CapturedTickets(Device device) : counters(new_tickets(device)) {}
+  void before_replay() override {}
+  void after_replay() override {}
+  void finish_capture() override { is_open = false; }
+  void abandon_capture() noexcept override { is_open = false; }
+};
+
+const Tensor& tickets_of(Capture& capture) {
+  static thread_local std::weak_ptr<CapturedTickets> latest;
+  std::shared_ptr<CapturedTickets> own = latest.lock();
+  if (!own || !own->is_open) {
+    own = std::make_shared<CapturedTickets>(capture.device());
+    capture.join(own);
+    latest = own;
+  }
+  return own->counters;
+}
+
+const Tensor& tickets_of_stream(Device device) {
+  static std::mutex mutex;
+  // Never destroyed: kernels may run after main.
+  static auto& all = *new std::map<std::pair<int, runtime::Stream>, Tensor>;
+  const std::lock_guard lock(mutex);
+  Tensor& counters = all[{device.index, current_stream(device)}];
+  if (!counters.defined()) counters = new_tickets(device);
+  return counters;
+}
+
+}  // namespace
+
+unsigned* tickets(Device device) {
+  Capture* const capture = Capture::current();
+  const Tensor& counters =
+      capture && capture->device() == device ? tickets_of(*capture) : tickets_of_stream(device);
+  return static_cast<unsigned*>(counters.raw_data());
+}
+
+}  // namespace mezzo::gpu
