@@ -21,6 +21,11 @@ double attention_flops(Inputs in) {
              static_cast<double>(k.size(-2) * v.size(-1));
 }
 
+/** Returns the arithmetic of attention within one projection. */
+double self_attention_flops(const Tensor& qkv) {
+  return 4 * count(qkv) / 3 * static_cast<double>(qkv.size(1));
+}
+
 /** Returns the arithmetic of a recurrent layer: one multiply-add per weight, step and sequence. */
 double recurrent_flops(const Tensor& x, const Tensor& w_ih, const Tensor& w_hh) {
   return 2 * static_cast<double>(x.size(0) * x.size(1)) * (count(w_ih) + count(w_hh));
@@ -44,6 +49,8 @@ double flops_of(std::string_view name, Inputs in, Inputs out) {
   if (name == "scaled_dot_product_attention") return attention_flops(in);
   if (name == "attention_backward")
     return 2.5 * attention_flops(in);  // five products instead of two
+  if (name == "self_attention") return self_attention_flops(in[0]);
+  if (name == "self_attention_backward") return 2.5 * self_attention_flops(in[1]);
   if (name == "recurrent_layer") return recurrent_flops(in[0], in[3], in[4]);
   if (name == "recurrent_layer_backward") return 2 * recurrent_flops(in[0], in[3], in[4]);
   return 0;

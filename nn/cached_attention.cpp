@@ -1,9 +1,15 @@
 #include "cached_attention.h"
 
+#include <cmath>
+
 #include "../autograd/ops.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/attention.h"
 #include "../tensor/ops/require.h"
+#include "../tensor/random/generator.h"
 #include "../tensor/text/text.h"
 #include "arguments.h"
+#include "fusion.h"
 #include "split_heads.h"
 
 namespace mezzo::nn {
@@ -34,11 +40,28 @@ Tensor steps_before(std::int64_t queries, std::int64_t keys, Device device) {
   return tril(ones({queries, keys}, {.dtype = DType::boolean, .device = device}), keys - queries);
 }
 
+/** Returns whether the call is computed without copies of its parts, on a GPU. */
+bool runs_in_one(const Tensor& qkv, const CausalAttentionOptions& options) {
+  return qkv.device().kind != DeviceKind::cpu && qkv.numel() > 0 && is_floating(qkv.dtype()) &&
+         options.past == nullptr && options.dropout_p >= 0 && options.dropout_p <= 1 &&
+         detail::self_attention_may_fuse();
+}
+
+/** Returns the attention of each step to itself and the steps before, in one op. */
+Tensor in_one(const Tensor& qkv, std::int64_t heads, double dropout_p) {
+  const auto features = static_cast<double>(qkv.size(2) / (3 * heads));
+  op::AttentionAttrs attrs{
+      .scale = 1 / std::sqrt(features), .is_causal = true, .dropout_p = dropout_p};
+  if (dropout_p > 0) attrs.stream = default_generator().next_stream(qkv.device());
+  return apply_with<op::SelfAttention>({attrs, heads}, qkv);
+}
+
 }  // namespace
 
 Tensor causal_self_attention(const Tensor& qkv, std::int64_t heads,
                              const CausalAttentionOptions& options) {
   check(qkv, heads);
+  if (runs_in_one(qkv, options)) return in_one(qkv, heads, options.dropout_p);
   const std::vector<Tensor> all = detail::split_heads(qkv, heads, /*batch_first=*/true);
   KeysAndValues seen{all[1], all[2]};
   if (options.past != nullptr) seen = extend(*options.past, seen);

@@ -34,4 +34,6 @@ bool batch_norm_relu_may_fuse() {
 
 bool add_layer_norm_may_fuse() { return !needs_single_ops() && !thread_hooks().cast; }
 
+bool self_attention_may_fuse() { return add_layer_norm_may_fuse(); }
+
 }  // namespace mezzo::nn::detail

@@ -12,5 +12,8 @@ bool batch_norm_relu_may_fuse();
 /** Returns true if fusing add and layer_norm is unobservable: no trace is active, and no ops are
  *  cast, because their precision tags differ. */
 bool add_layer_norm_may_fuse();
+/** Returns true if dividing a projection into heads within attention is unobservable, under the
+ *  same conditions. */
+bool self_attention_may_fuse();
 
 }  // namespace mezzo::nn::detail

@@ -66,4 +66,17 @@ Grads Attention::backward(const Saved& saved, const Grads& gy) {
   return {std::move(dq), std::move(dk), std::move(dv), std::move(dmask)};
 }
 
+Grads SelfAttention::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<SelfAttention>();
+  if (!grad_enabled())
+    return {apply_with<SelfAttentionBackward>(attrs, gy[0], saved.inputs[0], saved.outputs[0],
+                                              saved.outputs[1])};
+  return gradients_of_composite(saved, gy, [&](const std::vector<Tensor>& in) {
+    const Tensor parts = in[0].unflatten(-1, {3, attrs.heads, in[0].size(-1) / (3 * attrs.heads)});
+    const auto heads = [&](std::int64_t i) { return parts.select(2, i).transpose(1, 2); };
+    const Tensor y = attention({heads(0), heads(1), heads(2), {}}, attrs.attention)[0];
+    return std::vector<Tensor>{y.transpose(1, 2).flatten(2)};
+  });
+}
+
 }  // namespace mezzo::op

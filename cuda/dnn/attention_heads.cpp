@@ -73,33 +73,53 @@ std::optional<Heads> heads_of(const Tensor& x, const Shape& batch, int first_hea
 
 }  // namespace
 
-std::optional<Attention> as_heads(const Tensor& q, const Tensor& k, const Tensor& v,
-                                  const Tensor& g, const op::AttentionAttrs& attrs) {
-  const Shape batch = op::attention_batch(q, k, v);
+namespace {
+
+/** Describes the tensors with dimension `first_head` of the batch as the first of the heads. */
+std::optional<Attention> divided_at(int first_head, const Shape& batch, const AttentionTensors& of,
+                                    const op::AttentionAttrs& attrs) {
+  const bool backward = of.g.defined();
+  const auto heads = [&](const Tensor& x, bool shares) {
+    return heads_of(x, batch, first_head, shares);
+  };
+  const auto q = heads(of.q, false), k = heads(of.k, true), v = heads(of.v, true),
+             y = heads(of.y, false);
+  if (!q || !k || !v || !y || k->heads != v->heads) return std::nullopt;
+  Attention a{.wanted = backward ? Attention::Wanted::gradients : Attention::Wanted::y,
+              .dtype = of.q.dtype(),
+              .entries = q->entries,
+              .heads = q->heads,
+              .key_heads = k->heads,
+              .queries = of.q.size(-2),
+              .keys = of.k.size(-2),
+              .features = of.q.size(-1),
+              .values = of.v.size(-1),
+              .is_causal = attrs.is_causal,
+              .scale = attrs.scale,
+              .q = q->rows,
+              .k = k->rows,
+              .v = v->rows,
+              .y = y->rows};
+  if (!backward) return a;
+  const auto g = heads(of.g, false), dq = heads(of.dq, false), dk = heads(of.dk, false),
+             dv = heads(of.dv, false);
+  if (!g || !dq || !dk || !dv) return std::nullopt;
+  a.g = g->rows;
+  a.dq = dq->rows;
+  a.dk = dk->rows;
+  a.dv = dv->rows;
+  return a;
+}
+
+}  // namespace
+
+std::optional<Attention> as_heads(const AttentionTensors& of, const op::AttentionAttrs& attrs) {
+  const Shape batch = op::attention_batch(of.q, of.k, of.v);
   for (int i = 0; i <= batch.rank(); ++i) {
     const int first_head =
         i < batch.rank() ? batch.rank() - 1 - i : batch.rank();  // [entries, heads] first
     if (first_head < 0) continue;
-    const auto queries = heads_of(q, batch, first_head, false),
-               keys = heads_of(k, batch, first_head, true),
-               values = heads_of(v, batch, first_head, true);
-    const auto slopes = g.defined() ? heads_of(g, batch, first_head, false) : queries;
-    if (!queries || !keys || !values || !slopes || keys->heads != values->heads) continue;
-    return Attention{.wanted = g.defined() ? Attention::Wanted::gradients : Attention::Wanted::y,
-                     .dtype = q.dtype(),
-                     .entries = queries->entries,
-                     .heads = queries->heads,
-                     .key_heads = keys->heads,
-                     .queries = q.size(-2),
-                     .keys = k.size(-2),
-                     .features = q.size(-1),
-                     .values = v.size(-1),
-                     .is_causal = attrs.is_causal,
-                     .scale = attrs.scale,
-                     .q = queries->rows,
-                     .k = keys->rows,
-                     .v = values->rows,
-                     .g = g.defined() ? slopes->rows : Attention::Rows{}};
+    if (const auto found = divided_at(first_head, batch, of, attrs)) return found;
   }
   return std::nullopt;
 }
@@ -115,7 +135,8 @@ std::vector<std::int64_t> dnn::Attention::kind() const {
                                     features,
                                     values,
                                     is_causal ? 1 : 0};
-  for (const Rows& x : {q, k, v, g}) numbers.insert(numbers.end(), {x.entry, x.head, x.row});
+  for (const Rows& x : {q, k, v, g, y, dq, dk, dv})
+    numbers.insert(numbers.end(), {x.entry, x.head, x.row});
   return numbers;
 }
 

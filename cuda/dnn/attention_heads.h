@@ -13,10 +13,16 @@ inline constexpr std::int64_t kPiece = 8;
 /** Longest rows that cuDNN is used for. */
 inline constexpr std::int64_t kWidestHeads = 128;
 
-/** Describes 16-bit operands with two or more queries, where some dimension of the batch can be the
- *  first of the heads and each operand has uniform strides between entries, heads and rows. Returns
- *  nothing for others. g is undefined in the forward direction. */
-std::optional<dnn::Attention> as_heads(const Tensor& q, const Tensor& k, const Tensor& v,
-                                       const Tensor& g, const op::AttentionAttrs& attrs);
+/** Operands and results of attention, [.., rows, columns]. Forward only q, k, v and y are
+ *  defined. */
+struct AttentionTensors {
+  Tensor q, k, v, y;
+  Tensor g = {}, dq = {}, dk = {}, dv = {};
+};
+
+/** Describes 16-bit tensors with two or more queries, where some dimension of the batch can be the
+ *  first of the heads and each tensor has uniform strides between entries, heads and rows. Returns
+ *  nothing for others. */
+std::optional<dnn::Attention> as_heads(const AttentionTensors& of, const op::AttentionAttrs& attrs);
 
 }  // namespace mezzo::gpu

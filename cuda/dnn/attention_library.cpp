@@ -39,23 +39,16 @@ bool in_scope(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& m
 void advance(const void*& address, std::int64_t bytes) {
   if (address) address = static_cast<const char*>(address) + bytes;
 }
-void advance(void*& address, std::int64_t bytes) {
-  if (address) address = static_cast<char*>(address) + bytes;
-}
 
 /** Returns entries [first, first + count) of a problem. */
 Attention part_of(const Attention& a, std::int64_t first, std::int64_t count) {
-  const std::int64_t item = static_cast<std::int64_t>(item_size(a.dtype)),
-                     rows = first * a.heads * a.queries, key_rows = first * a.key_heads * a.keys;
+  const std::int64_t item = static_cast<std::int64_t>(item_size(a.dtype));
   Attention part = a;
   part.entries = count;
-  for (Attention::Rows* x : {&part.q, &part.k, &part.v, &part.g})
+  for (Attention::Rows* x :
+       {&part.q, &part.k, &part.v, &part.g, &part.y, &part.dq, &part.dk, &part.dv})
     advance(x->data, first * x->entry * item);
-  advance(part.y, rows * a.values * item);
-  advance(part.log_sums, rows * std::int64_t{sizeof(float)});
-  advance(part.dq, rows * a.features * item);
-  advance(part.dk, key_rows * a.features * item);
-  advance(part.dv, key_rows * a.values * item);
+  advance(part.log_sums, first * a.heads * a.queries * std::int64_t{sizeof(float)});
   return part;
 }
 
@@ -155,9 +148,9 @@ bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attr
   const Device device = in[0].device();
   if (out[1].numel() == 0 || !in_scope(in[0], in[1], in[2], in[3], attrs)) return false;
   if (runtime::compute_capability(device.index) < kAmpere) return false;
-  std::optional<Attention> problem = as_heads(in[0], in[1], in[2], {}, attrs);
+  std::optional<Attention> problem =
+      as_heads({.q = in[0], .k = in[1], .v = in[2], .y = out[0]}, attrs);
   if (!problem) return false;
-  problem->y = out[0].raw_data();
   problem->log_sums = out[1].raw_data();
   return serve(*problem, device);
 }
@@ -172,16 +165,23 @@ bool attention_backward_by_library(Inputs in, Outputs out,
   // library supports.
   for (int i = 0; i < 3; ++i)
     if (out[static_cast<std::size_t>(i)].dtype() != in[1].dtype()) return false;
-  std::optional<Attention> problem = as_heads(in[1], in[2], in[3], in[0], attrs.forward);
-  Tensor g;
-  if (!problem) problem = as_heads(in[1], in[2], in[3], g = row_major(in[0]), attrs.forward);
+  AttentionTensors of{.q = in[1],
+                      .k = in[2],
+                      .v = in[3],
+                      .y = in[5],
+                      .g = in[0],
+                      .dq = out[0],
+                      .dk = out[1],
+                      .dv = out[2]};
+  std::optional<Attention> problem = as_heads(of, attrs.forward);
+  if (!problem) {
+    of.y = row_major(of.y);
+    of.g = row_major(of.g);
+    problem = as_heads(of, attrs.forward);
+  }
   if (!problem || problem->key_heads != problem->heads) return false;
-  const Tensor y = row_major(in[5]), log_sums = row_major(in[6]);
-  problem->y = y.raw_data();
+  const Tensor log_sums = row_major(in[6]);
   problem->log_sums = log_sums.raw_data();
-  problem->dq = out[0].raw_data();
-  problem->dk = out[1].raw_data();
-  problem->dv = out[2].raw_data();
   return serve(*problem, device);
 }
 

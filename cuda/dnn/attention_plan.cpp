@@ -48,9 +48,9 @@ class AttentionGraph {
   Part memory(ArrayName name, const Sizes& sizes, const Sizes& strides) {
     return memory(name, sizes, strides, low());
   }
-  Part packed(ArrayName name, std::int64_t rows, std::int64_t columns) {
-    const Sizes sizes{a_.entries, a_.heads, rows, columns};
-    return memory(name, sizes, packed_strides(sizes));
+  /** An operand or result of `rows` rows of `columns` elements. */
+  Part matrices(ArrayName name, const Rows& x, std::int64_t rows, std::int64_t columns) {
+    return memory(name, {a_.entries, a_.heads, rows, columns}, {x.entry, x.head, x.row, 1});
   }
   Part host(ArrayName name) {
     return graph_.add({.name = name,
@@ -164,7 +164,7 @@ class AttentionGraph {
     apply(CUDNN_POINTWISE_ADD, greatest, logarithms, log_sums_);
     const Part probabilities =
         apply(CUDNN_POINTWISE_DIV, exponentials, sums, between(scores_, low()));
-    multiply(probabilities, v, packed(kY, a_.queries, a_.values));
+    multiply(probabilities, v, matrices(kY, a_.y, a_.queries, a_.values));
   }
 
   /** Returns x with rows and columns swapped. */
@@ -179,7 +179,7 @@ class AttentionGraph {
   void add_backward(Part v_transposed, Part g) {
     const Sizes results{a_.entries, a_.heads, a_.queries, a_.values};
     const Part products =
-        apply(CUDNN_POINTWISE_MUL, g, packed(kY, a_.queries, a_.values), between(results));
+        apply(CUDNN_POINTWISE_MUL, g, matrices(kY, a_.y, a_.queries, a_.values), between(results));
     const Part sums = reduce(CUDNN_REDUCE_TENSOR_ADD, products, between(rows_));
     const Part offsets = apply(CUDNN_POINTWISE_MUL, sums, host(kOne),
                                memory(kOffsets, rows_, packed_strides(rows_), CUDNN_DATA_FLOAT));
@@ -188,16 +188,16 @@ class AttentionGraph {
         causal(apply(CUDNN_POINTWISE_SUB, scaled_products(), log_sums_, between(scores_)));
     const Part probabilities =
         apply({.mode = CUDNN_POINTWISE_EXP, .x = logarithms}, between(scores_));
-    multiply(transposed_scores(probabilities), g, packed(kDv, a_.keys, a_.values));
+    multiply(transposed_scores(probabilities), g, matrices(kDv, a_.dv, a_.keys, a_.values));
 
     const Part slopes = multiply(g, v_transposed, between(scores_));
     const Part above = apply(CUDNN_POINTWISE_SUB, slopes, offsets, between(scores_));
     const Part weighted = apply(CUDNN_POINTWISE_MUL, above, probabilities, between(scores_));
     const Part gradients = apply(CUDNN_POINTWISE_MUL, weighted, scale_, between(scores_, low()));
-    multiply(transposed_scores(gradients), q_, packed(kDk, a_.keys, a_.features));
+    multiply(transposed_scores(gradients), q_, matrices(kDk, a_.dk, a_.keys, a_.features));
     const Part k = reshape(k_transposed_, between({a_.entries, a_.key_heads, a_.keys, a_.features},
                                                   {a_.k.entry, a_.k.head, a_.k.row, 1}, low()));
-    multiply(gradients, k, packed(kDq, a_.queries, a_.features));
+    multiply(gradients, k, matrices(kDq, a_.dq, a_.queries, a_.features));
   }
 
   const Attention& a_;

@@ -65,35 +65,86 @@ Tensor results(const Sizes& s, DType dtype, Device device) {
   return x;
 }
 
-/** Returns a random operand in the layout of the problem's. `with_nan`: the last row of its first
- *  matrix begins with NaN. */
-Tensor operand(const Sizes& s, Attention::Rows& rows, DType dtype, Device device,
-               std::uint64_t draw, bool with_nan) {
-  const std::int64_t count = (s.entries - 1) * rows.entry + (s.heads * s.sharing - 1) * rows.head +
-                             (s.rows - 1) * rows.row + s.columns;
-  std::vector<std::uint16_t> bits = random_bits(count, dtype, draw);
-  if (with_nan)
-    bits[static_cast<std::size_t>((s.rows - 1) * rows.row)] =
-        narrowed(std::numeric_limits<float>::quiet_NaN(), dtype);
-  const Tensor all = room({1, 1, 1, 1, count}, dtype, device);
+/** Returns the number of elements from the first to the last of a tensor in the layout of `rows`.
+ */
+std::int64_t reach(const Sizes& s, const Attention::Rows& rows) {
+  return (s.entries - 1) * rows.entry + (s.heads * s.sharing - 1) * rows.head +
+         (s.rows - 1) * rows.row + s.columns;
+}
+
+/** Returns a tensor with these elements in the layout of `rows`, and sets its address there. */
+Tensor laid_out(const Sizes& s, Attention::Rows& rows, const std::vector<std::uint16_t>& bits,
+                DType dtype, Device device) {
+  const Tensor all = room({1, 1, 1, 1, static_cast<std::int64_t>(bits.size())}, dtype, device);
   upload(all, bits.data(), bits.size() * sizeof(bits[0]));
   rows.data = all.raw_data();
   return alias(all, s.shape(), {rows.entry, rows.head * s.sharing, rows.head, rows.row, 1}, 0);
 }
 
+/** Returns a random operand in the layout of the problem's. `with_nan`: the last row of its first
+ *  matrix begins with NaN. */
+Tensor operand(const Sizes& s, Attention::Rows& rows, DType dtype, Device device,
+               std::uint64_t draw, bool with_nan) {
+  std::vector<std::uint16_t> bits = random_bits(reach(s, rows), dtype, draw);
+  if (with_nan)
+    bits[static_cast<std::size_t>((s.rows - 1) * rows.row)] =
+        narrowed(std::numeric_limits<float>::quiet_NaN(), dtype);
+  return laid_out(s, rows, bits, dtype, device);
+}
+
+/** Returns memory for a result in the layout of the problem's, filled with NaN. */
+Tensor results(const Sizes& s, Attention::Rows& rows, DType dtype, Device device) {
+  return laid_out(s, rows,
+                  std::vector<std::uint16_t>(static_cast<std::size_t>(reach(s, rows)), 0xFFFF),
+                  dtype, device);
+}
+
+/** Calls f(offset) for the elements of x in order. */
+template <class F> void for_each_offset(const Tensor& x, F&& f) {
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    std::int64_t rest = i, offset = 0;
+    for (int d = x.dim() - 1; d >= 0; --d) {
+      offset += rest % x.shape()[d] * x.strides()[d];
+      rest /= x.shape()[d];
+    }
+    f(static_cast<std::size_t>(offset));
+  }
+}
+
+/** Returns the 16-bit elements of x, which may have any strides, from its first to its last. */
+std::vector<std::uint16_t> bits_of(const Tensor& x) {
+  std::int64_t count = 1;
+  for (int d = 0; d < x.dim(); ++d) count += (x.shape()[d] - 1) * x.strides()[d];
+  std::vector<std::uint16_t> bits(static_cast<std::size_t>(count));
+  download(alias(x, {count}, {1}, 0), bits.data(), bits.size() * sizeof(bits[0]));
+  return bits;
+}
+
 Numbers numbers_of(const Tensor& x) {
-  Numbers numbers(static_cast<std::size_t>(x.numel()));
+  Numbers numbers;
   if (x.dtype() == DType::f32) {
+    numbers.resize(static_cast<std::size_t>(x.numel()));
     download(x, numbers.data(), numbers.size() * sizeof(float));
     return numbers;
   }
-  std::vector<std::uint16_t> bits(numbers.size());
-  download(x, bits.data(), bits.size() * sizeof(bits[0]));
-  std::transform(bits.begin(), bits.end(), numbers.begin(), [&](std::uint16_t b) {
-    return x.dtype() == DType::f16 ? static_cast<float>(Half::from_bits(b))
-                                   : static_cast<float>(BFloat16::from_bits(b));
+  const std::vector<std::uint16_t> bits = bits_of(x);
+  for_each_offset(x, [&](std::size_t at) {
+    numbers.push_back(x.dtype() == DType::f16 ? static_cast<float>(Half::from_bits(bits[at]))
+                                              : static_cast<float>(BFloat16::from_bits(bits[at])));
   });
   return numbers;
+}
+
+/** Returns the elements of a dense x in the layout of `rows`. */
+Tensor copied(const Tensor& x, const Sizes& s, Attention::Rows& rows, Device device) {
+  const std::vector<std::uint16_t> dense = bits_of(x);
+  std::vector<std::uint16_t> bits(static_cast<std::size_t>(reach(s, rows)));
+  const Tensor to = laid_out(s, rows, bits, x.dtype(), device);
+  std::size_t i = 0;
+  for_each_offset(to, [&](std::size_t at) { bits[at] = dense[i++]; });
+  upload(alias(to, {static_cast<std::int64_t>(bits.size())}, {1}, 0), bits.data(),
+         bits.size() * sizeof(bits[0]));
+  return to;
 }
 
 bool any_nan(const Numbers& numbers) {
@@ -155,20 +206,17 @@ class Trial {
    *  before. */
   std::vector<Numbers> library() {
     std::vector<Tensor> made;
+    Tensor y;
     if (problem_.wanted == Attention::Wanted::y) {
-      made = {results(queries(problem_.values), problem_.dtype, device_),
+      made = {results(queries(problem_.values), problem_.y, problem_.dtype, device_),
               results(queries(1), DType::f32, device_)};
-      problem_.y = made[0].raw_data();
       problem_.log_sums = made[1].raw_data();
     } else {
-      made = {results(queries(problem_.features), problem_.dtype, device_),
-              results(keys(problem_.features), problem_.dtype, device_),
-              results(keys(problem_.values), problem_.dtype, device_)};
-      problem_.y = y_.raw_data();
+      made = {results(queries(problem_.features), problem_.dq, problem_.dtype, device_),
+              results(keys(problem_.features), problem_.dk, problem_.dtype, device_),
+              results(keys(problem_.values), problem_.dv, problem_.dtype, device_)};
+      y = copied(y_, queries(problem_.values), problem_.y, device_);
       problem_.log_sums = log_sums_.raw_data();
-      problem_.dq = made[0].raw_data();
-      problem_.dk = made[1].raw_data();
-      problem_.dv = made[2].raw_data();
     }
     if (!dnn::attend(problem_, device_, current_stream(device_))) return {};
     std::vector<Numbers> all;

@@ -97,7 +97,7 @@ void execute(const Plan& plan, const Attention& a, Device device, runtime::Strea
   operands.add(kQ, a.q.data);
   operands.add(kK, a.k.data);
   operands.add(kV, a.v.data);
-  operands.add(kY, a.y);
+  operands.add(kY, a.y.data);
   operands.add(kLogSums, a.log_sums);
   operands.add(kScale, &scale);
   if (a.is_causal) operands.add(kMasked, &masked);
@@ -106,9 +106,9 @@ void execute(const Plan& plan, const Attention& a, Device device, runtime::Strea
     offsets = workspace(a.entries * a.heads * a.queries * std::int64_t{sizeof(float)}, device);
     operands.add(kOffsets, offsets.raw_data());
     operands.add(kG, a.g.data);
-    operands.add(kDq, a.dq);
-    operands.add(kDk, a.dk);
-    operands.add(kDv, a.dv);
+    operands.add(kDq, a.dq.data);
+    operands.add(kDk, a.dk.data);
+    operands.add(kDv, a.dv.data);
     operands.add(kOne, &one);
   }
   execute(plan, operands, device, stream);

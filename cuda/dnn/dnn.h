@@ -49,10 +49,9 @@ struct Attention {
   double scale = 1;
   Rows q = {}, k = {}, v = {};
   Rows g = {};  // gradient of y, for wanted == gradients
-  // Dense, in the order entry, head, row.
-  const void* y = nullptr;
-  const void* log_sums = nullptr;  // f32, natural logarithms
-  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  Rows y = {};
+  Rows dq = {}, dk = {}, dv = {};  // results for wanted == gradients
+  const void* log_sums = nullptr;  // f32, natural logarithms, dense in the order entry, head, row
 
   /** Returns everything that a plan depends on: neither addresses nor the scale. */
   std::vector<std::int64_t> kind() const;

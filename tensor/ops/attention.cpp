@@ -85,4 +85,31 @@ OutSpecs AttentionBackward::infer(Inputs in, const Attrs& attrs) {
           attrs.mask_gradient ? like(mask, scores) : OutSpec{{0}, DType::f32}};
 }
 
+OutSpecs SelfAttention::infer(Inputs in, const Attrs& attrs) {
+  const Tensor& qkv = in[0];
+  return {{{qkv.size(0), qkv.size(1), qkv.size(2) / 3}, qkv.dtype()},
+          {{qkv.size(0), attrs.heads, qkv.size(1)}, compute_dtype(qkv.dtype())}};
+}
+
+OutSpecs SelfAttentionBackward::infer(Inputs in, const Attrs&) {
+  return {{in[1].shape(), in[1].dtype()}};
+}
+
+Tensor heads_of_rows(const Tensor& x, std::int64_t heads) {
+  const std::int64_t columns = x.size(2) / heads;
+  const Strides& s = x.strides();
+  return alias(x, {x.size(0), heads, x.size(1), columns}, {s[0], columns * s[2], s[1], s[2]},
+               x.impl()->offset);
+}
+
+std::array<Tensor, 3> heads_of_projection(const Tensor& qkv, std::int64_t heads) {
+  const std::int64_t width = qkv.size(2) / 3;
+  const auto part = [&](std::int64_t i) {
+    const Tensor rows = alias(qkv, {qkv.size(0), qkv.size(1), width}, qkv.strides(),
+                              qkv.impl()->offset + i * width * qkv.strides()[2]);
+    return heads_of_rows(rows, heads);
+  };
+  return {part(0), part(1), part(2)};
+}
+
 }  // namespace mezzo::op

@@ -1,6 +1,8 @@
 // scaled_dot_product_attention and its fused gradient.
 #pragma once
 
+#include <array>
+
 #include "../core/op.h"
 #include "../random/philox_stream.h"
 
@@ -51,7 +53,43 @@ struct AttentionBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-using AttentionOps = type_list<Attention, AttentionBackward>;
+/** Attention within one projection: queries, keys and values of all heads lie in it, and the
+ *  results of the heads are written next to each other, without copies. Operand: qkv [n, t, 3 e].
+ *  Results: y [n, t, e] and, in f32 (f64), the log-sum-exps [n, heads, t]. */
+struct SelfAttention {
+  static constexpr OpTraits traits{.name = "self_attention",
+                                   .precision = Precision::match,
+                                   .outputs = 2,
+                                   .needs = {input(0) | output(0) | output(1)},
+                                   .internal = true};
+  struct Attrs {
+    AttentionAttrs attention;
+    std::int64_t heads = 1;  // divides e
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+/** Fused gradient. Operands: g, qkv, and both results of the forward op. Result: the gradient of
+ *  qkv. */
+struct SelfAttentionBackward {
+  static constexpr OpTraits traits{.name = "self_attention_backward",
+                                   .precision = Precision::match,
+                                   .inputs = 4,
+                                   .differentiable = false,
+                                   .internal = true};
+  using Attrs = SelfAttention::Attrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+};
+
+using AttentionOps = type_list<Attention, AttentionBackward, SelfAttention, SelfAttentionBackward>;
+
+/** Returns the heads of rows [n, t, e], outside the graph: a view [n, heads, t, e / heads]. */
+Tensor heads_of_rows(const Tensor& x, std::int64_t heads);
+/** Returns queries, keys and values in a projection [n, t, 3 e], as heads_of_rows(). */
+std::array<Tensor, 3> heads_of_projection(const Tensor& qkv, std::int64_t heads);
 
 /** Returns the batch dimensions that q, k and v broadcast to. */
 Shape attention_batch(const Tensor& q, const Tensor& k, const Tensor& v);

@@ -50,13 +50,11 @@ void check(const Attention& a) {
   check(a.q);
   check(a.k);
   check(a.v);
-  require_on_device(a.y, "y is not 16-byte aligned device memory");
+  check(a.y);
   require(emulator::is_device_memory(a.log_sums), "the logarithms are not in device memory");
   if (a.wanted == Wanted::y) return;
   require(a.heads == a.key_heads && a.keys > 1, "gradients of shared keys, or of a single key");
-  check(a.g);
-  for (const void* to : {a.dq, a.dk, a.dv})
-    require_on_device(to, "a gradient is not 16-byte aligned device memory");
+  for (const Attention::Rows& x : {a.g, a.dq, a.dk, a.dv}) check(x);
 }
 
 float rounded(DType dtype, float x) {
@@ -99,7 +97,7 @@ Matrix zeros(std::int64_t rows, std::int64_t columns) {
 class Head {
  public:
   Head(const Attention& a, std::int64_t entry, std::int64_t head)
-      : a_(a), place_(entry * a.heads + head) {
+      : a_(a), entry_(entry), head_(head), place_(entry * a.heads + head) {
     const std::int64_t key_head = head / (a.heads / a.key_heads);
     q_ = rows(a.q, entry, head, a.queries, a.features);
     k_ = rows(a.k, entry, key_head, a.keys, a.features);
@@ -117,7 +115,7 @@ class Head {
       for (std::size_t j = 0; j < s.size(); ++j)
         add(y, rounded(a_.dtype, std::exp(s[j] - greatest) / sum), v_[j]);
       spoil(y);
-      store(a_.dtype, a_.y, (place_ * a_.queries + i) * a_.values, y);
+      store(a_.dtype, a_.y.data, row_of(a_.y, i), y);
       static_cast<float*>(const_cast<void*>(a_.log_sums))[place_ * a_.queries + i] =
           greatest + std::log(sum);
     }
@@ -129,7 +127,7 @@ class Head {
       const std::int64_t row = place_ * a_.queries + i;
       const Numbers s = scores(i), &g = g_[static_cast<std::size_t>(i)],
                     &q = q_[static_cast<std::size_t>(i)];
-      const float offset = dot(g, load(a_.dtype, a_.y, row * a_.values, a_.values));
+      const float offset = dot(g, load(a_.dtype, a_.y.data, row_of(a_.y, i), a_.values));
       Numbers dq(static_cast<std::size_t>(a_.features), 0.0f);
       for (std::size_t j = 0; j < s.size(); ++j) {
         const float p = std::exp(s[j] - static_cast<const float*>(a_.log_sums)[row]);
@@ -140,11 +138,11 @@ class Head {
         add(dq, slope, k_[j]);
       }
       spoil(dq);
-      store(a_.dtype, a_.dq, row * a_.features, dq);
+      store(a_.dtype, a_.dq.data, row_of(a_.dq, i), dq);
     }
     for (std::int64_t j = 0; j < a_.keys; ++j) {
-      store(a_.dtype, a_.dk, (place_ * a_.keys + j) * a_.features, dk[static_cast<std::size_t>(j)]);
-      store(a_.dtype, a_.dv, (place_ * a_.keys + j) * a_.values, dv[static_cast<std::size_t>(j)]);
+      store(a_.dtype, a_.dk.data, row_of(a_.dk, j), dk[static_cast<std::size_t>(j)]);
+      store(a_.dtype, a_.dv.data, row_of(a_.dv, j), dv[static_cast<std::size_t>(j)]);
     }
   }
 
@@ -155,6 +153,11 @@ class Head {
     for (std::int64_t i = 0; i < count; ++i)
       all.push_back(load(a_.dtype, x.data, entry * x.entry + head * x.head + i * x.row, columns));
     return all;
+  }
+
+  /** Returns the first element of a row of this head. */
+  std::int64_t row_of(const Attention::Rows& x, std::int64_t row) const {
+    return entry_ * x.entry + head_ * x.head + row * x.row;
   }
 
   Numbers scores(std::int64_t query) const {
@@ -177,7 +180,7 @@ class Head {
   }
 
   const Attention& a_;
-  std::int64_t place_;
+  std::int64_t entry_, head_, place_;
   Matrix q_, k_, v_, g_;
 };
 

@@ -307,3 +307,68 @@ TEST_CASE("changing lengths do not each get a plan", "[gpu][attention][dnn]") {
     if (served_by(drawn_call({}, {3, keys, 56, 48})) == kBoth) ++served;
   CHECK(served == 16);
 }
+
+namespace {
+
+/** Returns causal self-attention of a projection by its parts. */
+Tensor by_parts(const Tensor& qkv, std::int64_t heads, double dropout_p) {
+  const Tensor all = qkv.unflatten(-1, {3, heads, qkv.size(-1) / (3 * heads)});
+  const auto part = [&](std::int64_t i) { return all.select(2, i).transpose(1, 2); };
+  return scaled_dot_product_attention(part(0), part(1), part(2),
+                                      {.dropout_p = dropout_p, .is_causal = true})
+      .transpose(1, 2)
+      .flatten(2);
+}
+
+/** Returns self-attention of a projection and its gradient. */
+std::vector<Tensor> self_attention(const Tensor& qkv, const Tensor& g, double dropout_p,
+                                   bool in_one) {
+  manual_seed(5);
+  const Tensor leaf = qkv.detach().requires_grad_();
+  const Tensor y = in_one ? nn::causal_self_attention(leaf, 3, {.dropout_p = dropout_p})
+                          : by_parts(leaf, 3, dropout_p);
+  return {y.to(cpu), grad(std::span(&y, 1), {leaf}, {}, std::span(&g, 1))[0].to(cpu)};
+}
+
+}  // namespace
+
+TEST_CASE("self-attention reads and writes one projection, with the bits of its parts",
+          "[gpu][attention][dnn]") {
+  manual_seed(21);
+  for (const DType dtype : {f16, bf16, f32, f64})
+    for (const bool library : {true, false})
+      for (const double dropout_p : {0.0, 0.25})
+        for (const std::int64_t features : {16, 20}) {
+          INFO(name(dtype) << " " << library << " " << dropout_p << " " << features);
+          emulator::set_has_dnn(library);
+          const Tensor qkv = randn({2, 12, 9 * features}).to(dtype).to(kDevice),
+                       g = randn({2, 12, 3 * features}).to(dtype).to(kDevice);
+          const std::vector<Tensor> got = self_attention(qkv, g, dropout_p, true),
+                                    expected = self_attention(qkv, g, dropout_p, false);
+          for (std::size_t i = 0; i < got.size(); ++i)
+            CHECK(got[i].to_vector<double>() == expected[i].to_vector<double>());
+        }
+  emulator::set_has_dnn(true);
+}
+
+TEST_CASE("self-attention by cuDNN copies nothing", "[gpu][attention][dnn]") {
+  const Tensor qkv = randn({2, 12, 144}).to(f16).to(kDevice),
+               g = randn({2, 12, 48}).to(f16).to(kDevice);
+  self_attention(qkv, g, 0, true);  // verifies the library
+  const emulator::LaunchLog log;
+  self_attention(qkv, g, 0, true);
+  CHECK(log.names == std::vector<std::string>{"cuDNN attention", "cuDNN attention"});
+}
+
+TEST_CASE("self-attention of a projection can be differentiated twice", "[gpu][attention]") {
+  manual_seed(22);
+  const Tensor qkv = randn({1, 4, 24}).to(f64);
+  const auto second = [&](const Tensor& leaf) {
+    const Tensor y = nn::causal_self_attention(leaf, 2);
+    const Tensor first = grad({sum(y * y)}, {leaf}, {.create_graph = true})[0];
+    return grad({sum(first * first)}, {leaf})[0].to(cpu).to_vector<double>();
+  };
+  const std::vector<double> here = second(qkv.detach().requires_grad_()),
+                            there = second(qkv.to(kDevice).requires_grad_());
+  for (std::size_t i = 0; i < here.size(); ++i) CHECK(there[i] == Approx(here[i]).margin(1e-9));
+}

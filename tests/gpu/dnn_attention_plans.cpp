@@ -51,7 +51,11 @@ Attention attention(const Case& c, DType dtype, Wanted wanted) {
           .q = rows(c.heads, c.queries, c.features),
           .k = rows(c.key_heads, c.keys, c.features),
           .v = rows(c.key_heads, c.keys, c.values),
-          .g = rows(c.heads, c.queries, c.values)};
+          .g = rows(c.heads, c.queries, c.values),
+          .y = rows(c.heads, c.queries, c.values),
+          .dq = rows(c.heads, c.queries, c.features),
+          .dk = rows(c.key_heads, c.keys, c.features),
+          .dv = rows(c.key_heads, c.keys, c.values)};
 }
 
 }  // namespace

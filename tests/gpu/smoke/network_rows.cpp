@@ -104,6 +104,22 @@ Row attention_row(DType dtype, bool is_causal, bool backward) {
           cases, 4 * tolerance(dtype), Expected::close, is_low(dtype)};
 }
 
+/** Causal self-attention within one projection. */
+Row self_attention_row(DType dtype, bool backward) {
+  const auto cases = [=](const Maker& make) {
+    const std::int64_t batch = make.pick(1, 2, 8), heads = make.pick(2, 4, 12),
+                       length = make.pick(20, 200, 1024);
+    const auto f = [=](const Tensors& x) { return nn::causal_self_attention(x[0], heads); };
+    const double flops = 2.0 * static_cast<double>(batch * heads * length * length * 64);
+    Tensors operands{make.normal({batch, length, 3 * heads * 64}, dtype)};
+    if (!backward) return forward_case(operands, 4, f, flops);
+    operands.push_back(make.normal({batch, length, heads * 64}, dtype));
+    return backward_case(operands, 8, f, 2.5 * flops);
+  };
+  return {"self-attention " + text(dtype) + (backward ? " backward" : " forward"), cases,
+          4 * tolerance(dtype), Expected::close, is_low(dtype)};
+}
+
 // ---- recurrent layers ---------------------------------------------------------------------------
 
 /** Allows cuDNN for recurrent layers, which is nondeterministic. */
@@ -158,6 +174,8 @@ void add_network_rows(std::vector<Row>& rows) {
     for (const bool is_causal : {false, true})
       for (const bool backward : {false, true})
         rows.push_back(attention_row(dtype, is_causal, backward));
+  for (const DType dtype : {f32, f16, bf16})
+    for (const bool backward : {false, true}) rows.push_back(self_attention_row(dtype, backward));
   for (const char* kind : {"rnn_tanh", "gru", "lstm"})
     for (const DType dtype : {f32, f16})
       for (const bool backward : {false, true})
