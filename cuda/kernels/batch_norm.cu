@@ -4,7 +4,7 @@
 // Larger ones take two launches, or three in 16-byte packs if the channels are innermost
 // (channel_rows.h).
 #include "../attach.h"
-#include "channel_rows.h"
+#include "channel_packs.h"
 #include "map.h"
 
 namespace mezzo::gpu {
@@ -55,20 +55,50 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (channel < rows.channels && at.part == 0) norm.keep(channel, Statistics<float>(all));
 }
 
-/** Normalises a training batch of rows of channels. */
+/** Normalises a row-major tensor of packs, in training or with given statistics. */
 template <class After>
-void normalise_rows(Normalisation<float> norm, const After& after, Device device) {
+void normalise_runs_of_packs(Normalisation<float> norm, const After& after, const Sizes& s,
+                             bool training, Device device) {
+  visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
+    const Channels whole = whole_channels(s.samples, s.channels, s.inner, kPerPack<T>);
+    const RowTail<T> tail = tail_of_rows<T>(after);
+    const runtime::Stream stream = current_stream(device);
+    if (training && whole.is_small()) {
+      norm.runs = whole;
+      return launch(&packed_whole_norm_kernel<T>, grid_of(whole), stream, norm, tail);
+    }
+    norm.runs = spread_channels(s.samples, s.channels, s.inner, kPerPack<T>);
+    Tensor room;
+    if (training) {
+      const std::int64_t states = s.channels * norm.runs.chunks;
+      room = workspace(states * static_cast<std::int64_t>(sizeof(MomentsState<float>)), device);
+      auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
+      launch(&packed_run_moments_kernel<T>, grid_of(norm.runs), stream, norm.runs,
+             static_cast<const T*>(norm.x.data), partial);
+      norm.partial = partial;
+      norm.chunks = norm.runs.chunks;
+    }
+    launch(&packed_run_norm_kernel<T>, grid_of(norm.runs), stream, norm, tail);
+  });
+}
+
+/** Normalises rows of channels, in training or with given statistics. */
+template <class After>
+void normalise_rows(Normalisation<float> norm, const After& after, bool training, Device device) {
   const Channels& sizes = norm.runs;
   visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
     const RowChunks rows(sizes.samples, sizes.channels, norm.x.dtype);
-    const Tensor room =
-        workspace(rows.partials() * static_cast<std::int64_t>(sizeof(MomentsState<float>)), device);
-    auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
-    norm.partial = partial;
     const runtime::Stream stream = current_stream(device);
     const auto* const x = static_cast<const T*>(norm.x.data);
-    launch(&packed_moments_kernel<T>, rows.grid(), stream, rows, x, partial);
-    launch(&join_moments_kernel, join_grid(rows.channels), stream, rows, norm);
+    Tensor room;
+    if (training) {
+      room = workspace(rows.partials() * static_cast<std::int64_t>(sizeof(MomentsState<float>)),
+                       device);
+      auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
+      norm.partial = partial;
+      launch(&packed_moments_kernel<T>, rows.grid(), stream, rows, x, partial);
+      launch(&join_moments_kernel, join_grid(rows.channels), stream, rows, norm);
+    }
     launch(&packed_normalise_kernel<T>, rows.grid(), stream, rows, norm, x,
            static_cast<T*>(norm.y.data), tail_of_rows<T>(after));
   });
@@ -99,9 +129,12 @@ void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Af
       norm.move_var = {attrs.momentum, op::unbiased_scale(runs.length())};
       norm.batches = in[5].defined() ? in[5].data<std::int64_t>() : nullptr;
     }
-    if constexpr (std::is_same_v<C, float>)
-      if (attrs.training && takes_rows(s, x.dtype()))
-        return normalise_rows(norm, after, x.device());
+    if constexpr (std::is_same_v<C, float>) {
+      if (takes_rows(s, x.dtype(), attrs.training))
+        return normalise_rows(norm, after, attrs.training, x.device());
+      if (takes_runs(s, x.dtype()))
+        return normalise_runs_of_packs(norm, after, s, attrs.training, x.device());
+    }
     if (attrs.training && whole.is_small()) {
       norm.runs = whole;
       launch(&whole_norm_kernel<C, After>, grid_of(whole), current_stream(x.device()), norm, after);
@@ -171,7 +204,29 @@ __global__ void __launch_bounds__(kSpreadThreads)
   norm.gb[channel] = all.g;
 }
 
-/** Computes the gradients of a training batch of rows of channels. */
+/** Computes the gradients of a row-major tensor of packs. */
+template <class Gate>
+void differentiate_runs_of_packs(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
+                                 Device device) {
+  visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
+    RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
+                       .x = static_cast<const T*>(norm.x.data),
+                       .gx = static_cast<T*>(norm.gx.data),
+                       .gate = gate_of_rows<T>(gate),
+                       .norm = norm};
+    const runtime::Stream stream = current_stream(device);
+    of.norm.runs = whole_channels(s.samples, s.channels, s.inner, kPerPack<T>);
+    if (of.norm.runs.is_small())
+      return launch(&packed_whole_gradient_kernel<T>, grid_of(of.norm.runs), stream, of);
+    of.norm.runs = spread_channels(s.samples, s.channels, s.inner, kPerPack<T>);
+    const Tensor room = sums_room<float>(s.channels * of.norm.runs.chunks, device);
+    auto* const partial = static_cast<GradientSums<float>*>(room.raw_data());
+    launch(&packed_run_sums_kernel<T>, grid_of(of.norm.runs), stream, of, partial);
+    launch(&packed_run_gradient_kernel<T>, grid_of(of.norm.runs), stream, of, partial);
+  });
+}
+
+/** Computes the gradients of rows of channels. */
 template <class Gate>
 void differentiate_rows(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
                         Device device) {
@@ -209,9 +264,10 @@ void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const G
     norm.sharing = {1, s.channels};
     norm.count = static_cast<C>(whole.length());
     norm.through_statistics = training;
-    if constexpr (std::is_same_v<C, float>)
-      if (training && takes_rows(s, held.x.dtype()))
-        return differentiate_rows(norm, gate, s, device);
+    if constexpr (std::is_same_v<C, float>) {
+      if (takes_rows(s, held.x.dtype(), true)) return differentiate_rows(norm, gate, s, device);
+      if (takes_runs(s, held.x.dtype())) return differentiate_runs_of_packs(norm, gate, s, device);
+    }
     if (whole.is_small()) {
       norm.runs = whole;
       launch(&whole_backward_kernel<C, Gate>, grid_of(whole), stream, norm, gate);

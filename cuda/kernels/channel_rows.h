@@ -1,7 +1,8 @@
 // Batch norm of tensors whose channels are innermost, in 16-byte packs: a matrix with one row of
-// channels per position. A training step's forward and backward pass are three launches each: sums
-// over chunks of rows, their totals, and the pass that writes the result. Everything else is left
-// to channel_norm.h.
+// channels per position. The forward pass of training and the backward pass are three launches
+// each: sums over chunks of rows, their totals, and the pass that writes the result. With given
+// statistics the forward pass is the last of these. Everything else is left to channel_norm.h and
+// channel_packs.h.
 #pragma once
 
 #include "../../tensor/elementwise/activation.h"
@@ -11,11 +12,12 @@
 namespace mezzo::gpu {
 
 /** Returns true for a matrix of whole packs that is large enough to be worth more launches than the
- *  one of small channels. Operands are copied to aligned memory, so that bits depend on the shape
- *  alone. */
-inline bool takes_rows(const Sizes& s, DType dtype) {
+ *  one of small channels; it `sums` over the rows unless statistics are given. Operands are copied
+ *  to aligned memory, so that bits depend on the shape alone. */
+inline bool takes_rows(const Sizes& s, DType dtype, bool sums) {
   constexpr std::int64_t kLeast = 1 << 20;  // elements
-  return s.inner == 1 && s.samples * s.channels >= kLeast && are_packs(s.channels, dtype);
+  return s.inner == 1 && s.samples * s.channels >= (sums ? kLeast : 1) &&
+         are_packs(s.channels, dtype);
 }
 
 /** Distribution of a matrix over blocks. A block works on a chunk of the rows of up to a warp's
@@ -211,8 +213,18 @@ __global__ void __launch_bounds__(kSpreadThreads)
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
     const std::int64_t channel = walk.channel + k;
-    mean[k] = norm.mean[channel];
-    scale[k] = norm.weight.load_or(channel, 1.0f) * norm.rstd[channel];
+    float rstd;
+    if (norm.partial) {
+      mean[k] = norm.mean[channel];
+      rstd = norm.rstd[channel];
+    } else {
+      Statistics<float> given;
+      given.mean = mean[k] = norm.given_mean.load<float>(channel);
+      given.var = norm.given_var.load<float>(channel);
+      rstd = given.rstd(norm.eps);
+      if (walk.chunk == 0 && walk.at.part == 0) norm.keep(channel, given);
+    }
+    scale[k] = norm.weight.load_or(channel, 1.0f) * rstd;
     shift[k] = norm.bias.load_or(channel, 0.0f);
   }
   walk.template for_each<kRows>(
@@ -332,13 +344,14 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const RowWalk<T> walk(of.rows);
   if (!walk.has_channels()) return;
   const PackCoefficients<kWidth> own(of.norm, walk.channel);
+  const bool through = of.norm.through_statistics;
   float shift[kWidth], from_x[kWidth];
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
     const RowSums sums = totals[walk.channel + k];
     const float rstd = of.norm.rstd[walk.channel + k];
-    shift[k] = own.scale[k] * (sums.g / of.norm.count);
-    from_x[k] = own.scale[k] * rstd * rstd * (sums.gx / of.norm.count);
+    shift[k] = through ? own.scale[k] * (sums.g / of.norm.count) : 0.0f;
+    from_x[k] = through ? own.scale[k] * rstd * rstd * (sums.gx / of.norm.count) : 0.0f;
   }
   walk.template for_each<kRows>(
       [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
@@ -349,7 +362,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
           if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + places[i], g[i]);
 #pragma unroll
           for (int k = 0; k < kWidth; ++k)
-            x[i][k] = g[i][k] * own.scale[k] - shift[k] - (x[i][k] - own.mean[k]) * from_x[k];
+            x[i][k] = g[i][k] * own.scale[k] - shift[k] -
+                      ((through ? x[i][k] : own.mean[k]) - own.mean[k]) * from_x[k];
           store_values<kWidth>(of.gx + places[i], x[i]);
         }
       });

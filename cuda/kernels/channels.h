@@ -14,6 +14,7 @@ namespace mezzo::gpu {
  *  chunks is the work of one block. */
 struct Channels {
   std::int64_t samples = 1, channels = 1, inner = 1;
+  std::int64_t width = 1;  // elements of the tensor per element here: those of a pack, or 1
   Spread spread = {};
   std::int64_t chunks = 1, chunk_length = 0;
 
@@ -23,7 +24,7 @@ struct Channels {
    *  us. */
   bool is_small() const {
     constexpr std::int64_t kWorthALaunch = 128 << 10;  // elements
-    return length() * spread.slots <= kWorthALaunch;
+    return length() * width * spread.slots <= kWorthALaunch;
   }
 };
 
@@ -36,21 +37,22 @@ inline Spread spread_of_channels(const Channels& c) {
   return spread;
 }
 
-/** Cuts channels into chunks. The chunks depend on the sizes alone, and so does the order of all
- *  sums. */
-inline Channels spread_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner) {
+/** Cuts channels into chunks; `inner` elements are read `width` at a time. The chunks depend on the
+ *  sizes alone, and so does the order of all sums. */
+inline Channels spread_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner,
+                                std::int64_t width = 1) {
   constexpr std::int64_t kWorthABlock = 4096,
                          kPlenty = 1024;  // elements; blocks that keep a GPU busy
   // Every block of the second launch combines the states of all chunks of its channels, which
   // should be less work than its own chunk. In elements.
   constexpr double kWorthAState = 8;
-  Channels c{.samples = samples, .channels = channels, .inner = inner};
+  Channels c{.samples = samples, .channels = channels, .inner = inner / width, .width = width};
   c.spread = spread_of_channels(c);
   const std::int64_t blocks = std::max<std::int64_t>(c.blocks(), 1);
   const auto joinable =
-      static_cast<std::int64_t>(std::sqrt(static_cast<double>(c.length()) / kWorthAState));
-  const std::int64_t wanted =
-      std::min({blocks_for(c.length() * c.spread.slots, kWorthABlock), kPlenty / blocks, joinable});
+      static_cast<std::int64_t>(std::sqrt(static_cast<double>(c.length() * width) / kWorthAState));
+  const std::int64_t wanted = std::min(
+      {blocks_for(c.length() * width * c.spread.slots, kWorthABlock), kPlenty / blocks, joinable});
   c.chunk_length = blocks_for(c.length(), std::max<std::int64_t>(wanted, 1));
   if (c.chunk_length > 0) c.chunks = blocks_for(c.length(), c.chunk_length);
   return c;
@@ -60,9 +62,10 @@ inline Channels spread_channels(std::int64_t samples, std::int64_t channels, std
 inline constexpr int kWholeThreads = 1024;
 
 /** Distributes channels with one chunk each. */
-inline Channels whole_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner) {
+inline Channels whole_channels(std::int64_t samples, std::int64_t channels, std::int64_t inner,
+                               std::int64_t width = 1) {
   constexpr std::int64_t kWorthALargeBlock = 4096;  // elements of a block
-  Channels c{.samples = samples, .channels = channels, .inner = inner};
+  Channels c{.samples = samples, .channels = channels, .inner = inner / width, .width = width};
   c.spread = spread_of_channels(c);
   if (c.length() * c.spread.slots >= kWorthALargeBlock)
     c.spread.parts *= kWholeThreads / kSpreadThreads;

@@ -42,6 +42,13 @@ std::int64_t elementwise_in(const std::vector<std::string>& launches) {
   });
 }
 
+/** Returns the names with one name for the kernels of batch norm, which depend on the layout. */
+std::vector<std::string> plain(std::vector<std::string> names) {
+  for (std::string& name : names)
+    if (name.starts_with("channels.h") || name.starts_with("channel_rows.h")) name = "batch norm";
+  return names;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -72,7 +79,7 @@ TEST_CASE("batch norms of a channels-last net copy nothing either, forward and b
         emulator::set_has_dnn(with_library);
         const Passes last(norm_net_in(kLast, dtype, training), kLast, dtype),
             rows(norm_net_in(kRows, dtype, training), kRows, dtype);
-        CHECK(last.forward == rows.forward);
+        CHECK(plain(last.forward) == plain(rows.forward));
         CHECK(last.backward == rows.backward);
         // relu and the net's statistics; relu's gradient and the sums of gradients.
         CHECK(elementwise_in(last.forward) == 3);

@@ -100,7 +100,7 @@ TEST_CASE("softmax, cross entropy and sums of whole packs take the kernels on pa
   CHECK(packed_in([] { sum(rows_of({30, 768}, i64), 1); }) == 0);
 }
 
-TEST_CASE("large batch norms of channels-last packs take the kernels on packs", "[gpu][packed]") {
+TEST_CASE("batch norms of packs take the kernels on packs", "[gpu][packed]") {
   const auto norm = [](const Tensor& x) { return batch_norm(x, {.training = true}); };
   const auto images = [](const Shape& shape, DType dtype) {
     return rows_of(shape, dtype).to(MemoryFormat::channels_last);
@@ -114,10 +114,26 @@ TEST_CASE("large batch norms of channels-last packs take the kernels on packs", 
     CHECK(packed_passes(rows_of({64, 16384}, dtype).t(), norm) == 4);
     CHECK(packed_passes(images({16, 66, 32, 32}, dtype), norm) == 0);
     CHECK(packed_passes(images({15, 64, 32, 32}, dtype), norm) == 0);  // one launch is less
-    CHECK(packed_passes(rows_of({16, 64, 32, 32}, dtype), norm) == 0);
     CHECK(packed_passes(images({16, 64, 32, 32}, dtype), [](const Tensor& x) {
             return batch_norm_relu(x, {.training = true}, x);
           }) == 4);
+    // row-major: in one launch, or in two
+    CHECK(packed_passes(rows_of({16, 64, 32, 32}, dtype), norm) == 2);
+    CHECK(packed_passes(unaligned(rows_of({2, 6, 2, 4}, dtype)), norm) == 2);
+    CHECK(packed_passes(rows_of({136, 2, 32, 32}, dtype), norm) == 4);
+    CHECK(packed_passes(rows_of({16, 64, 3, 3}, dtype), norm) == 0);
+    CHECK(packed_passes(rows_of({4, 6, 8}, dtype), [](const Tensor& x) {
+            return batch_norm_relu(x, {.training = true}, x);
+          }) == 2);
+    // in evaluation
+    const auto given = [](const Tensor& x) {
+      const Tensor one = ones({x.size(1)}, {.device = kDevice});
+      return batch_norm(x, {.running_mean = one, .running_var = one});
+    };
+    CHECK(packed_passes(rows_of({2, 6, 2, 4}, dtype), given) == 2);
+    CHECK(packed_passes(images({2, 16, 3, 3}, dtype), given) == 1);  // the gradient is one launch
+    CHECK(packed_passes(images({16, 64, 32, 32}, dtype), given) == 3);
+    CHECK(packed_passes(images({2, 6, 3, 3}, dtype), given) == 0);
   }
 }
 

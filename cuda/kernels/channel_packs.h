@@ -1,0 +1,250 @@
+// Batch norm of row-major tensors, and of tensors in evaluation, in 16-byte packs: the kernels of
+// channel_norm.h for tensors [samples, channels, inner] whose `inner` elements are whole packs. The
+// elements that a ChannelWalk visits are packs here.
+#pragma once
+
+#include "channel_rows.h"
+
+namespace mezzo::gpu {
+
+/** Returns true if the elements of one channel and sample are whole packs. Operands are copied to
+ *  aligned memory, so that bits depend on the shape alone. */
+inline bool takes_runs(const Sizes& s, DType dtype) {
+  return s.samples * s.channels > 0 && are_packs(s.inner, dtype);
+}
+
+/** Packs that a thread loads before it computes; in the gradient by large blocks, for which there
+ *  are fewer registers. */
+inline constexpr int kRunPacks = 2, kWholePacks = 1;
+
+/** Calls f(i, values, first element) for the packs of T at the first n of `most` places; i is a
+ *  constant. */
+template <int most, class T, class F>
+__device__ void for_packs(const T* x, const std::int64_t* places, int n, F&& f) {
+  constexpr int kWidth = kPerPack<T>;
+  PackWords packs[most];
+#pragma unroll
+  for (int j = 0; j < most; ++j)
+    if (j < n) packs[j] = reinterpret_cast<const PackWords*>(x)[places[j]];
+#pragma unroll
+  for (int j = 0; j < most; ++j) {
+    if (j >= n) continue;
+    float values[kWidth];
+    widen<T>(packs[j], values);
+    f(j, values, places[j] * kWidth);
+  }
+}
+
+// ---- forward ------------------------------------------------------------------------------------
+
+/** Returns the moments of the block's part of each of its channels, to all their threads. */
+template <class T>
+__device__ MomentsState<float> pack_moments_over(const ChannelWalk& walk, const T* x,
+                                                 MomentsState<float>* room) {
+  constexpr int kWidth = kPerPack<T>;
+  const CombineMoments<float> combine;
+  MomentsState<float> state{0, 0, 0};
+  walk.template for_each_batch<kRunPacks>([&](const std::int64_t* places, int n) {
+    float values[kRunPacks][kWidth] = {};
+    for_packs<kRunPacks>(x, places, n, [&](int j, const float(&v)[kWidth], std::int64_t) {
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) values[j][k] = v[k];
+    });
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int j = 0; j < kRunPacks; ++j)
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sum += values[j][k];
+    const float count = static_cast<float>(n * kWidth),
+                mean = sum * (n == kRunPacks ? 1.0f / (kRunPacks * kWidth) : 1.0f / kWidth);
+#pragma unroll
+    for (int j = 0; j < kRunPacks; ++j)
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k)
+        if (j < n) squares += (values[j][k] - mean) * (values[j][k] - mean);
+    state = combine(state, MomentsState<float>{count, mean, squares});
+  });
+  return joined(walk.all.spread, walk.at, room, state, combine);
+}
+
+/** normalise_runs() for packs. */
+template <class T>
+__device__ void normalise_packs(const Normalisation<float>& norm, const RowTail<T>& tail,
+                                const ChannelWalk& walk, const Statistics<float>& of) {
+  constexpr int kWidth = kPerPack<T>;
+  const float mean = of.mean, rstd = of.rstd(norm.eps);
+  if (walk.is_first() && walk.chunk == 0) norm.keep(walk.channel, of);
+  if (!walk.has_channel()) return;
+  const float scale = norm.weight.load_or(walk.channel, 1.0f) * rstd,
+              shift = norm.bias.load_or(walk.channel, 0.0f);
+  walk.template for_each_batch<kRunPacks>([&](const std::int64_t* places, int n) {
+    for_packs<kRunPacks>(static_cast<const T*>(norm.x.data), places, n,
+                         [&](int, float(&values)[kWidth], std::int64_t at) {
+#pragma unroll
+                           for (int k = 0; k < kWidth; ++k)
+                             values[k] = op::normalised(values[k], mean, scale, shift);
+                           tail.apply(at, values);
+                           store_values<kWidth>(static_cast<T*>(norm.y.data) + at, values);
+                         });
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kWholeThreads)
+    packed_whole_norm_kernel(const __grid_constant__ Normalisation<float> norm,
+                             const RowTail<T> tail) {
+  MZ_SHARED(MomentsState<float>, room, kWholeThreads);
+  const ChannelWalk walk(norm.runs);
+  const auto* const x = static_cast<const T*>(norm.x.data);
+  normalise_packs(norm, tail, walk, Statistics<float>(pack_moments_over(walk, x, room)));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_run_moments_kernel(const __grid_constant__ Channels lines, const T* x,
+                              MomentsState<float>* partial) {
+  MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
+  const ChannelWalk walk(lines);
+  const MomentsState<float> state = pack_moments_over(walk, x, room);
+  if (walk.is_first()) partial[walk.channel * lines.chunks + walk.chunk] = state;
+}
+
+/** normalise_kernel() for packs. */
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_run_norm_kernel(const __grid_constant__ Normalisation<float> norm,
+                           const RowTail<T> tail) {
+  MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
+  const ChannelWalk walk(norm.runs);
+  Statistics<float> of;
+  if (norm.partial) {
+    of = Statistics<float>(joined_chunks(walk, room, norm.partial, norm.chunks, walk.channel,
+                                         CombineMoments<float>{}));
+  } else if (walk.has_channel()) {
+    of.mean = norm.given_mean.load<float>(walk.channel);
+    of.var = norm.given_var.load<float>(walk.channel);
+  }
+  normalise_packs(norm, tail, walk, of);
+}
+
+// ---- gradients ----------------------------------------------------------------------------------
+
+/** The operands of the gradients of runs. */
+template <class T> struct RunGradients {
+  const T *g, *x;
+  T* gx;
+  RowGate<T> gate;
+  NormBackward<float> norm;
+};
+
+/** Calls f(g, x, first element) for the packs of the calling thread; g after the gate. Without
+ *  `reads_x` x is the mean. */
+template <int most, class T, class F>
+__device__ void for_gated_packs(const RunGradients<T>& of, const ChannelWalk& walk,
+                                const RunCoefficients<float>& run, bool reads_x, F&& f) {
+  constexpr int kWidth = kPerPack<T>;
+  const bool recomputes = of.gate.has_relu && !of.gate.y;
+  walk.template for_each_batch<most>([&](const std::int64_t* places, int n) {
+    PackWords from_x[most];
+    if (reads_x || recomputes) {
+#pragma unroll
+      for (int j = 0; j < most; ++j)
+        if (j < n) from_x[j] = reinterpret_cast<const PackWords*>(of.x)[places[j]];
+    }
+    for_packs<most>(of.g, places, n, [&](int j, float(&g)[kWidth], std::int64_t at) {
+      float x[kWidth];
+      if (reads_x || recomputes)
+        widen<T>(from_x[j], x);
+      else
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) x[k] = run.mean;
+      if (of.gate.y) {
+        float y[kWidth];
+        load_values<kWidth>(of.gate.y + at, y);
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) g[k] = op::Relu::gradient<float>(g[k], y[k], y[k]);
+      } else if (of.gate.has_relu) {
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k)
+          if (op::normalised(x[k], run.mean, run.scale, run.shift) <= of.gate.zero) g[k] = 0;
+      }
+      f(g, x, at);
+    });
+  });
+}
+
+/** Returns the sums over the block's part of each of its channels, to all their threads. */
+template <int most, class T>
+__device__ GradientSums<float> pack_sums_over(const RunGradients<T>& of, const ChannelWalk& walk,
+                                              const RunCoefficients<float>& run,
+                                              GradientSums<float>* room) {
+  constexpr int kWidth = kPerPack<T>;
+  GradientSums<float> sums;
+  for_gated_packs<most>(of, walk, run, true,
+                        [&](const float(&g)[kWidth], const float(&x)[kWidth], std::int64_t) {
+#pragma unroll
+                          for (int k = 0; k < kWidth; ++k)
+                            sums = sums + GradientSums<float>{g[k], g[k] * (x[k] - run.mean)};
+                        });
+  return joined(of.norm.runs.spread, walk.at, room, sums, Plus{});
+}
+
+/** differentiate_runs() for packs. */
+template <int most, class T>
+__device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk& walk,
+                                    const RunCoefficients<float>& run,
+                                    const GradientSums<float>& sums) {
+  constexpr int kWidth = kPerPack<T>;
+  if (!walk.has_channel()) return;
+  const NormBackward<float>& norm = of.norm;
+  if (walk.at.part == 0 && walk.chunk == 0) {
+    norm.gw[walk.channel] = sums.gx * run.rstd;
+    norm.gb[walk.channel] = sums.g;
+  }
+  const bool through = norm.through_statistics;
+  const float scale = run.scale, shift = through ? scale * (sums.g / norm.count) : 0.0f,
+              from_x = through ? scale * run.rstd * run.rstd * (sums.gx / norm.count) : 0.0f;
+  for_gated_packs<most>(of, walk, run, through,
+                        [&](const float(&g)[kWidth], const float(&x)[kWidth], std::int64_t at) {
+                          if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + at, g);
+                          float gx[kWidth];
+#pragma unroll
+                          for (int k = 0; k < kWidth; ++k)
+                            gx[k] = g[k] * scale - shift -
+                                    ((through ? x[k] : run.mean) - run.mean) * from_x;
+                          store_values<kWidth>(of.gx + at, gx);
+                        });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kWholeThreads)
+    packed_whole_gradient_kernel(const __grid_constant__ RunGradients<T> of) {
+  MZ_SHARED(GradientSums<float>, room, kWholeThreads);
+  const ChannelWalk walk(of.norm.runs);
+  const RunCoefficients<float> run(of.norm, walk);
+  differentiate_packs<kWholePacks>(of, walk, run, pack_sums_over<kWholePacks>(of, walk, run, room));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_run_sums_kernel(const __grid_constant__ RunGradients<T> of,
+                           GradientSums<float>* partial) {
+  MZ_SHARED(GradientSums<float>, room, kSpreadThreads);
+  const ChannelWalk walk(of.norm.runs);
+  const GradientSums<float> sums =
+      pack_sums_over<kRunPacks>(of, walk, RunCoefficients<float>(of.norm, walk), room);
+  if (walk.is_first()) partial[walk.channel * of.norm.runs.chunks + walk.chunk] = sums;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kSpreadThreads)
+    packed_run_gradient_kernel(const __grid_constant__ RunGradients<T> of,
+                               const GradientSums<float>* partial) {
+  MZ_SHARED(GradientSums<float>, room, kSpreadThreads);
+  const ChannelWalk walk(of.norm.runs);
+  const GradientSums<float> sums =
+      joined_chunks(walk, room, partial, of.norm.runs.chunks, walk.channel, Plus{});
+  differentiate_packs<kRunPacks>(of, walk, RunCoefficients<float>(of.norm, walk), sums);
+}
+
+}  // namespace mezzo::gpu
