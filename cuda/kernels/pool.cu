@@ -9,6 +9,7 @@
 #include "items.h"
 #include "lines.h"
 #include "triple.h"
+#include "typed.h"
 
 namespace mezzo::gpu {
 
@@ -179,6 +180,65 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (walk.is_first()) gx.store<C>(walk.result, sum);
 }
 
+/** One dimension of the windows of a max pooling over at most two dimensions, in 32 bits. */
+struct PlaneDim {
+  std::uint32_t in, out, stride;
+  std::int32_t padding, reach;  // the last position of a window minus its first
+
+  /** Returns the first window that may contain position p, and the end of these windows. */
+  __device__ std::uint32_t begin(std::uint32_t p) const {
+    const std::int32_t first = static_cast<std::int32_t>(p) + padding - reach;
+    return first <= 0 ? 0 : (static_cast<std::uint32_t>(first) + stride - 1) / stride;
+  }
+  __device__ std::uint32_t end(std::uint32_t p) const {
+    const std::uint32_t reached = (p + static_cast<std::uint32_t>(padding)) / stride + 1;
+    return reached < out ? reached : out;
+  }
+};
+
+/** A max pooling with fewer than 2^31 elements. A unit is `width` adjacent elements of one
+ *  position: channels of a channels-last array, else one element. */
+struct PlanePooling {
+  PlaneDim y, x;
+  std::uint32_t units;  // per position
+  std::uint32_t items;  // units of the input
+};
+
+/** max_backward_kernel for elements of T in units of `width`: a pack, or 1. */
+template <class T, int width>
+__global__ void __launch_bounds__(kItemThreads)
+    plane_max_backward_kernel(const __grid_constant__ PlanePooling pool, const T* g,
+                              const std::int64_t* positions, T* gx) {
+  const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
+  if (item >= pool.items) return;
+  const std::uint32_t place = item / pool.units, unit = item % pool.units, row = place / pool.x.in,
+                      x = place % pool.x.in, plane = row / pool.y.in, y = row % pool.y.in,
+                      own = y * pool.x.in + x, last_x = pool.x.end(x), last_y = pool.y.end(y);
+  float sum[width] = {};
+  for (std::uint32_t j = pool.y.begin(y); j < last_y; ++j)
+    for (std::uint32_t i = pool.x.begin(x); i < last_x; ++i) {
+      const std::uint32_t at =
+          (((plane * pool.y.out + j) * pool.x.out + i) * pool.units + unit) * width;
+      float values[width];
+      if constexpr (width == 1) {
+        values[0] = element_as<float>(g[at]);
+        if (static_cast<std::uint32_t>(positions[at]) == own) sum[0] += values[0];
+      } else {
+        load_values<width>(g + at, values);
+#pragma unroll
+        for (int k = 0; k < width; k += 2) {  // two positions are a pack
+          const PackWords two = *reinterpret_cast<const PackWords*>(positions + at + k);
+          if (two.item[0] == own) sum[k] += values[k];
+          if (two.item[2] == own) sum[k + 1] += values[k + 1];
+        }
+      }
+    }
+  if constexpr (width == 1)
+    gx[item] = element_as<T>(sum[0]);
+  else
+    store_values<width>(gx + item * static_cast<std::uint32_t>(width), sum);
+}
+
 /** Sums the contributions of the windows around each element. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
@@ -249,6 +309,51 @@ Pooling backward_pooling(int rank, const Tensor& g, const Tensor& gx, const Pool
   return pooling_of(attrs, in, op::pooled_dims(g.shape(), rank), gx, overlaps(attrs, in), format);
 }
 
+/** Returns dimension d of the pooling. */
+PlaneDim plane_dim(const Pooling& pool, std::size_t d) {
+  const PoolAttrs& a = pool.attrs;
+  return {static_cast<std::uint32_t>(pool.in.at[d]), static_cast<std::uint32_t>(pool.out.at[d]),
+          static_cast<std::uint32_t>(a.stride[d]), static_cast<std::int32_t>(a.padding[d]),
+          static_cast<std::int32_t>(a.dilation[d] * (a.kernel[d] - 1))};
+}
+
+/** Returns true for windows over at most two dimensions whose numbers fit 32 bits. */
+bool is_plane(const Pooling& pool, std::int64_t windows) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const PoolAttrs& a = pool.attrs;
+  bool fits = !a.adaptive && pool.spread.parts == 1 && a.kernel[0] == 1 && a.stride[0] == 1 &&
+              a.padding[0] == 0 && pool.in.at[0] == pool.out.at[0] && pool.results <= kMost &&
+              windows <= kMost;
+  for (std::size_t d = 1; d < 3; ++d)
+    fits = fits && a.stride[d] <= kMost && a.padding[d] <= kMost && a.dilation[d] <= kMost &&
+           a.kernel[d] <= kMost && a.dilation[d] * (a.kernel[d] - 1) <= kMost;
+  return fits;
+}
+
+/** Launches plane_max_backward_kernel where it serves; returns false for other poolings. */
+bool max_backward_of_planes(const Pooling& pool, const Tensor& g, const Tensor& positions,
+                            Tensor& gx) {
+  const DType dtype = g.dtype();
+  if (!is_plane(pool, g.numel()) || (!is_low(dtype) && dtype != DType::f32)) return false;
+  const auto is_aligned = [](const Tensor& x) {
+    return reinterpret_cast<std::uintptr_t>(x.raw_data()) % 16 == 0;
+  };
+  const bool packs =
+      are_packs(pool.channels, dtype) && is_aligned(g) && is_aligned(positions) && is_aligned(gx);
+  visit_packed(dtype, [&]<class T>(std::type_identity<T>) {
+    const int width = packs ? kPerPack<T> : 1;
+    const PlanePooling plane{plane_dim(pool, 1), plane_dim(pool, 2),
+                             static_cast<std::uint32_t>(pool.channels / width),
+                             static_cast<std::uint32_t>(pool.results / width)};
+    launch_over(
+        plane.items, g.device(),
+        packs ? &plane_max_backward_kernel<T, kPerPack<T>> : &plane_max_backward_kernel<T, 1>,
+        plane, static_cast<const T*>(g.raw_data()), positions.data<std::int64_t>(),
+        static_cast<T*>(gx.raw_data()));
+  });
+  return true;
+}
+
 template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], rank);
@@ -277,6 +382,7 @@ void max_backward(Inputs in, Outputs out, const op::MaxPoolBackward::Attrs& attr
   const MemoryFormat format = common_format(in, out[0], attrs.rank);
   const Tensor g = to_format(in[0], format), positions = to_format(in[1], format);
   const Pooling pool = backward_pooling(attrs.rank, g, out[0], attrs.windows, format);
+  if (max_backward_of_planes(pool, g, positions, out[0])) return;
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&max_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
            positions.data<std::int64_t>(), Array(out[0]));

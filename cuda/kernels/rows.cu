@@ -3,12 +3,14 @@
 // order.
 #include "rows.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "axes.h"
 #include "items.h"
 #include "scan.h"
 #include "sort_lines.h"
+#include "typed.h"
 #include "words.h"
 
 namespace mezzo::gpu {
@@ -197,6 +199,200 @@ template <class C> struct RowSums {
   }
 };
 
+// ---- sums of rows of packs ----------------------------------------------------------------------
+//
+// The sorted entries are cut into chunks of equal length, and the rows of a chunk are added one
+// after another, each loaded once. A segment, the entries with one index, that lies in one chunk is
+// written at once. Of one that does not, each chunk writes a partial sum, and the chunk in which it
+// begins adds these in a second launch. The order of sums depends on the indices alone.
+
+/** Rows of packs of T with f32 sums. */
+struct SegmentSums {
+  Groups groups;
+  Axes from_rows, to_rows;  // offsets of rows, in elements
+  const void* from;
+  void* to;
+  int packs;       // per row
+  int length;      // entries of a chunk
+  float* partial;  // two rows per chunk: of its first segment if that began before the
+                   // chunk, and of its last if that goes on after it
+  float alpha;
+  bool overwrite, average;
+
+  __device__ std::int64_t end_of(std::int64_t begin) const {
+    return begin + length < groups.count ? begin + length : groups.count;
+  }
+  /** Returns whether the entry before i, or the one after it, has the same index. */
+  __device__ bool goes_back(std::int64_t i) const { return !groups.first(i); }
+  __device__ bool goes_on(std::int64_t i) const { return !groups.last(i); }
+};
+
+/** The calling thread's chunk and pack; a block has packs of several chunks. */
+struct ChunkPack {
+  std::int64_t chunk, begin;
+  int pack;
+  bool exists;
+
+  __device__ explicit ChunkPack(const SegmentSums& s) {
+    const Split at(item_here(), s.packs);
+    chunk = at.quotient;
+    pack = static_cast<int>(at.rest);
+    begin = chunk * s.length;
+    exists = begin < s.groups.count;
+  }
+};
+
+/** Writes the sum of a segment, of which `last` is the last entry, to its row. */
+template <class T>
+__device__ void put_segment(const SegmentSums& s, int pack, std::int64_t last, float* sum) {
+  constexpr int kWidth = kPerPack<T>;
+  const std::int64_t row = s.groups.name(last);
+  T* const to = static_cast<T*>(s.to) + place_of(s.to_rows, row) + pack * kWidth;
+  if (s.average) {
+    std::int64_t low = -1, high = last;  // the first entry is in (low, high]
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (s.groups.name(middle) == row ? high : low) = middle;
+    }
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) sum[k] /= static_cast<float>(last - high + 1);
+  }
+  if (!s.overwrite) {
+    float own[kWidth];
+    load_values<kWidth>(to, own);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) sum[k] += own[k];
+  }
+  store_values<kWidth>(to, sum);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kItemThreads)
+    segment_sums_kernel(const __grid_constant__ SegmentSums s) {
+  constexpr int kWidth = kPerPack<T>, kAhead = 4;  // rows that are loaded together
+  const ChunkPack at(s);
+  if (!at.exists) return;
+  const std::int64_t end = s.end_of(at.begin);
+  float* const partial = s.partial + (2 * at.chunk * s.packs + at.pack) * kWidth;
+  float sum[kWidth] = {};
+  bool began_before = s.goes_back(at.begin);
+#pragma unroll 1
+  for (std::int64_t i = at.begin; i < end; i += kAhead) {
+    PackWords rows[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      if (i + j < end && s.groups.named(i + j))
+        rows[j] = reinterpret_cast<const PackWords*>(
+            static_cast<const T*>(s.from) + place_of(s.from_rows, s.groups.place(i + j)))[at.pack];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      if (i + j >= end || !s.groups.named(i + j)) continue;
+      float values[kWidth];
+      widen<T>(rows[j], values);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sum[k] += s.alpha * values[k];
+      const bool goes_on = s.goes_on(i + j);
+      if (goes_on && i + j + 1 < end) continue;
+      if (began_before)
+        store_values<kWidth>(partial, sum);
+      else if (goes_on)
+        store_values<kWidth>(partial + s.packs * kWidth, sum);
+      else
+        put_segment<T>(s, at.pack, i + j, sum);
+      began_before = false;
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sum[k] = 0;
+    }
+  }
+}
+
+/** Returns the last entry with the index of entry i. */
+__device__ inline std::int64_t end_of_segment(const Groups& groups, std::int64_t i) {
+  const std::int64_t row = groups.name(i);
+  std::int64_t step = 1;
+  while (i + step < groups.count && groups.name(i + step) == row) {
+    i += step;
+    step *= 2;
+  }
+  std::int64_t beyond = i + step < groups.count ? i + step : groups.count;
+  while (beyond - i > 1) {
+    const std::int64_t middle = i + (beyond - i) / 2;
+    (groups.name(middle) == row ? i : beyond) = middle;
+  }
+  return i;
+}
+
+/** Adds the partial sums of the segment that begins in the calling thread's chunk and goes on after
+ *  it. */
+template <class T>
+__global__ void __launch_bounds__(kItemThreads)
+    join_segments_kernel(const __grid_constant__ SegmentSums s) {
+  constexpr int kWidth = kPerPack<T>;
+  const ChunkPack at(s);
+  if (!at.exists) return;
+  std::int64_t last = s.end_of(at.begin) - 1;
+  if (!s.groups.named(last) || !s.goes_on(last)) return;
+  const std::int64_t row = s.groups.name(last);
+  if (s.groups.name(at.begin) == row && s.goes_back(at.begin)) return;  // began before this chunk
+  last = end_of_segment(s.groups, last);
+  const std::int64_t chunks = last / s.length - at.chunk,
+                     stride = std::int64_t{2} * s.packs * kWidth;
+  const float* partial = s.partial + at.chunk * stride + at.pack * kWidth;
+  float sum[kWidth];
+  load_values<kWidth>(partial + s.packs * kWidth, sum);
+#pragma unroll 4
+  for (std::int64_t chunk = 1; chunk <= chunks; ++chunk) {
+    float values[kWidth];
+    load_values<kWidth>(partial + chunk * stride, values);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) sum[k] += values[k];
+  }
+  put_segment<T>(s, at.pack, last, sum);
+}
+
+/** Returns the entries of a chunk: few, so that the chunks fill a GPU. */
+int entries_of_chunk(std::int64_t count, std::int64_t packs) {
+  constexpr std::int64_t kLeast = 16, kMost = 256, kOneLaunch = 64;
+  if (count <= kOneLaunch) return static_cast<int>(count);
+  return static_cast<int>(std::clamp(count * packs / (kPlenty * kItemThreads), kLeast, kMost));
+}
+
+/** Returns true if rows are whole packs of f16, bf16 or f32 in both, each in its place. */
+bool have_pack_rows(const Rows& from, const Rows& to, DType compute) {
+  const auto fits = [&](const Rows& x) {
+    bool aligned = reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+    for (int i = 0; i < x.rows.rank; ++i)
+      aligned = aligned && x.rows.strides[i] % elements_per_pack(x.dtype) == 0;
+    return aligned && x.outer.count == 1 && x.inner.rank == 1 && x.inner.strides[0] == 1;
+  };
+  return compute == DType::f32 && from.dtype == to.dtype && are_packs(to.inner.count, to.dtype) &&
+         fits(from) && fits(to);
+}
+
+void add_pack_rows(const Rows& from, const Groups& groups, const Rows& to, const AddRows& how,
+                   Device device) {
+  visit_packed(to.dtype, [&]<class T>(std::type_identity<T>) {
+    const std::int64_t packs = to.inner.count / kPerPack<T>;
+    SegmentSums sums{.groups = groups,
+                     .from_rows = from.rows,
+                     .to_rows = to.rows,
+                     .from = from.data,
+                     .to = to.data,
+                     .packs = static_cast<int>(packs),
+                     .length = entries_of_chunk(groups.count, packs),
+                     .partial = nullptr,
+                     .alpha = static_cast<float>(how.alpha),
+                     .overwrite = how.overwrite,
+                     .average = how.average};
+    const std::int64_t chunks = blocks_for(groups.count, sums.length);
+    const Tensor room =
+        workspace(2 * chunks * to.inner.count * std::int64_t{sizeof(float)}, device);
+    sums.partial = static_cast<float*>(room.raw_data());
+    launch_over(chunks * packs, device, &segment_sums_kernel<T>, sums);
+    if (chunks > 1) launch_over(chunks * packs, device, &join_segments_kernel<T>, sums);
+  });
+}
+
 }  // namespace
 
 void take_rows(const Rows& from, const Names& names, const Rows& to) {
@@ -218,6 +414,8 @@ void add_rows(const Rows& from, const Names& names, std::int64_t rows, const Row
   if (names.count() == 0 || columns == 0) return;
   const EntryLines<WideEntry> entries = sorted_names(names, rows, how.skipped);
   const Groups groups{entries.data(), names.count(), rows};
+  if (have_pack_rows(from, to, compute))
+    return add_pack_rows(from, groups, to, how, names.memory.device());
   visit_compute(compute, [&]<class C>(std::type_identity<C>) {
     scan(Lines{.count = columns, .length = names.count(), .inner = to.inner.count}, false,
          RowSums<C>{groups, from, to, static_cast<C>(how.alpha), how.overwrite, how.average},

@@ -22,7 +22,7 @@ struct AddRows {
 };
 
 /** Adds alpha * from to the selected rows of `to`. Sums run in `compute` (f32, f64 or i64), in an
- *  order that depends on the number of indices alone, and are rounded once. */
+ *  order that depends on the indices alone, and are rounded once. */
 void add_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to,
               DType compute, const AddRows& how = {});
 
