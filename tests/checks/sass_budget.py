@@ -60,6 +60,12 @@ BUDGETS = {
         Budget(r'packed_normalise_kernel<mezzo::BFloat16', 80, 29, 32, 4, 4, loop=True),
         Budget(r'packed_gradient_sums_kernel<mezzo::BFloat16', 128, 29, 16, 4, 0, loop=True),
         Budget(r'packed_norm_gradient_kernel<mezzo::BFloat16', 128, 43, 16, 4, 4, loop=True),
+        # row-major; "whole": one launch
+        Budget(r'packed_run_moments_kernel<mezzo::BFloat16', 64, 14, 16, 2, 0, loop=True),
+        Budget(r'packed_(run|whole)_norm_kernel<mezzo::BFloat16', 64, 29, 16, 4, 2, loop=True),
+        Budget(r'packed_run_sums_kernel<mezzo::BFloat16', 64, 29, 16, 4, 0, loop=True),
+        Budget(r'packed_run_gradient_kernel<mezzo::BFloat16', 64, 43, 16, 4, 4, loop=True),
+        Budget(r'packed_whole_gradient_kernel<mezzo::BFloat16', 64, 43, 8, 2, 2, loop=True),
     ],
     'copy': [Budget(r'copy_packs_kernel', 40, 29, 8, 1, 1)],
     'cross_entropy': [
@@ -67,11 +73,16 @@ BUDGETS = {
         Budget(r'packed_gradient_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
     ],
     'layer_norm': [
-        Budget(r'packed_norm_kernel<mezzo::BFloat16', 64, 29, 32, 4, 4),
-        Budget(r'packed_backward_kernel<mezzo::BFloat16', 128, 43, 32, 8, 4),
+        Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, false>', 64, 29, 32, 4, 4),
+        Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, false>', 128, 36, 32, 8, 4, loop=True),
+        # of a sum: 58 for its 8 bytes
+        Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, true>', 64, 34, 32, 8, 8),
+        Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, true>', 128, 39, 32, 8, 4, loop=True),
     ],
     # a x + b y in 16 bits has 43; the counted way also writes down a non-finite element
     'lists': [Budget(r'axpby_kernel<float>', 64, 59, 4, 2, 1, 64, True)],
+    # for each window of an element; 8 bytes of it are the position
+    'pool': [Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8>', 48, 23, 8, 2, 0, loop=True)],
     # 36 for its 5 bytes; the division and the random numbers take more
     'random': [Budget(r'packed_dropout_kernel', 64, 62, 8, 1, 1)],
     'reduce': [
@@ -80,9 +91,17 @@ BUDGETS = {
         Budget(r'packed_column_sum_kernel<mezzo::BFloat16', 40, 14, 32, 4, 0, loop=True),
         Budget(r'packed_column_sum_kernel<float', 40, 29, 16, 4, 0, loop=True),
     ],
+    # the counted way ends a segment at each row
+    'rows': [Budget(r'segment_sums_kernel<mezzo::BFloat16', 80, 34, 32, 4, 4, loop=True)],
     'softmax': [
         Budget(r'packed_softmax_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
         Budget(r'packed_softmax_backward_kernel<mezzo::BFloat16', 64, 29, 32, 8, 4),
+    ],
+    # 16-bit gradients and low copies: 201 for the 28 bytes of Adam, 144 for the 20 of SGD. The
+    # counted way loads and stores 16-bit parameters and states as well, and writes back gradients
+    'updates': [
+        Budget(r'update_kernel<mezzo::optim::AdamUpdate, float', 80, 135, 4, 4, 4, 64, True),
+        Budget(r'update_kernel<mezzo::optim::SgdUpdate, float', 64, 91, 4, 3, 3, 64, True),
     ],
 }
 MOST_PARAMETERS = 4096  # bytes; what every driver of CUDA 12 accepts
