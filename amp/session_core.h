@@ -43,6 +43,15 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   bool checks_gradients() const override {
     return properties.dynamic() || properties.check_static_overflow;
   }
+  // ---- iterations: a checkpoint holds no gradients and no pending skips -------------------------
+  /** Throws inside a scale_loss scope. Errors: StateError. */
+  void require_no_scope(std::string_view op) const;
+  /** Throws if an iteration is unfinished. Gradients that a step has used do not count. Errors:
+   *  StateError that says what is unfinished and how to finish it. */
+  void require_between_iterations(std::string_view op) const;
+  /** Drops all gradients and all state that is pending for a step. No scope may be open. */
+  void forget_iteration();
+
   /** Logs text at verbosity 1 and above. */
   void print(std::string_view text) const;
   /** Returns the dotted name of a parameter in the session's models; empty if it is in none. */

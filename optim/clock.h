@@ -1,13 +1,12 @@
-// ParamClock, StepRecord and ClockCall: an optimizer's counters, on the host and in device memory.
-// Parsed by g++ and by nvcc.
-// See also: ../cuda/kernels/scale_call.cu (the kernel).
+// ParamClock and ClockCall: an optimizer's counters, on the host and in device memory. Parsed by
+// g++ and by nvcc.
+// See also: step_record.h (the kernel call that counts a step).
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "../tensor/core/macros.h"
-#include "../tensor/device/device.h"
 
 namespace mezzo::optim {
 
@@ -58,57 +57,20 @@ struct ParamClock {
   }
 };
 
-/** The results of an optimizer's steps. */
-struct StepRecord {
-  static constexpr int kRecent = 128;
-
-  std::int64_t steps = 0, skipped = 0;      // numbers of all steps and of skipped ones
-  std::int64_t consecutive_skips = 0;       // reset at a divergence
-  std::int64_t divergences = 0;             // times that consecutive_skips reached its limit
-  std::int64_t skips_at_divergence = 0;     // consecutive skips of the latest divergence
-  std::uint64_t recent[kRecent / 64] = {};  // bit i: the step before the latest i was skipped
-
-  /** Counts a step. `limit` consecutive skips are a divergence; 0: no limit. */
-  MZ_HD void note(bool skip, std::int64_t limit) {
-    ++steps;
-    recent[1] = recent[1] << 1 | recent[0] >> 63;
-    recent[0] = recent[0] << 1 | (skip ? 1 : 0);
-    if (!skip) {
-      consecutive_skips = 0;
-      return;
-    }
-    ++skipped;
-    ++consecutive_skips;
-    if (limit == 0 || consecutive_skips < limit) return;
-    skips_at_divergence = consecutive_skips;
-    consecutive_skips = 0;
-    ++divergences;
-  }
-  /** Returns true if the step before the latest `age` < kRecent was skipped. */
-  bool was_skipped(std::int64_t age) const { return (recent[age / 64] >> (age % 64) & 1u) != 0; }
-};
-
-/** The arguments of the kernel that counts one step. Pointers refer to device memory. */
+/** The counters of parameters that one step updates. The pointer refers to memory of the device. */
 struct ClockCall {
   static constexpr int kWords = 32, kMost = 64 * kWords;
 
-  ParamClock* clocks = nullptr;      // of `count` parameters
-  StepRecord* record = nullptr;      // null in all calls of a step except the last
-  const float* found_inf = nullptr;  // a non-zero value means the step was skipped; may be null
-  std::int64_t limit = 0;            // of consecutive skips; 0: no limit
-  std::int32_t count = 0;            // at most kMost
+  ParamClock* clocks = nullptr;  // of `count` parameters
+  std::int32_t count = 0;        // at most kMost
   // Bit i % 64 of word i / 64 is set if the step updates parameter i.
   std::uint64_t taking_part[kWords] = {};
 
-  /** Returns true if the step updates parameter i. */
-  MZ_HD bool takes_part(int i) const { return (taking_part[i / 64] >> (i % 64) & 1u) != 0; }
+  /** Counts the update of every `threads`-th parameter from `thread` on. */
+  MZ_HD void advance(int thread, int threads) const {
+    for (int i = thread; i < count; i += threads)
+      if ((taking_part[i / 64] >> (i % 64) & 1u) != 0) clocks[i].advance();
+  }
 };
-
-/** The kernel of one kind of device that counts steps. */
-struct MZ_API ClockKernels {
-  void (*count)(const ClockCall& call, Device device) = nullptr;
-};
-/** Returns the kernel of a kind of device, for use or registration. */
-MZ_API ClockKernels& clock_kernels(DeviceKind kind);
 
 }  // namespace mezzo::optim

@@ -1,5 +1,6 @@
-// DeviceStepState: an optimizer's step counters, learning rates and step results in device memory,
-// for steps that the device takes or skips while the host goes on, and for captured steps.
+// DeviceStepState: an optimizer's step results in device memory, for steps that the device takes or
+// skips while the host goes on, and for captured steps.
+// See also: device_counters.h (the counters and learning rates that such steps use).
 #pragma once
 
 #include <memory>
@@ -9,54 +10,59 @@
 
 #include "../tensor/device/capture.h"
 #include "../tensor/memory/transfer.h"
-#include "clock.h"
-#include "device_time.h"
+#include "device_counters.h"
+#include "step_record.h"
 
 namespace mezzo::optim {
 
-class Optimizer;
+class CapturedSteps;
 class StepObserver;
-struct ParamUpdate;
 
-/** The device copy of an optimizer's counters and learning rates. Shared by the optimizer and the
- *  graphs of captured steps. */
+/** The results of an optimizer's steps, on the host and on a device, with the device copy of its
+ *  counters. Shared by the optimizer and the graphs of captured steps. */
 class MZ_API DeviceStepState final : public CaptureParticipant,
                                      public std::enable_shared_from_this<DeviceStepState> {
  public:
   explicit DeviceStepState(Optimizer& optimizer) : optimizer_(&optimizer) {}
   /** Called when the optimizer is destroyed. */
-  void detach();
+  void detach() { optimizer_ = nullptr; }
   /** Returns the optimizer; null after it was destroyed. */
   const Optimizer* owner() const { return optimizer_; }
+  /** Returns the optimizer. Errors: StateError in the name of a replay if it was destroyed. */
+  Optimizer& optimizer() const;
 
   /** Prepares a step whose counters are on the device: uploads what has changed on the host. In a
    *  captured step, each replay does that. Errors: CapturePostponed, OutOfMemory. */
   void start(Device device);
   /** Returns pointers to the learning rate and counters of a parameter. */
-  DeviceTime time_of(std::size_t group, std::size_t index) const;
+  DeviceTime time_of(std::size_t group, std::size_t index) const {
+    return counters_.time_of(group, index);
+  }
   /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
    *  undefined. `limit` consecutive skips are a divergence; 0: no limit. */
-  std::vector<ClockCall> count_of(std::span<const ParamUpdate> updates, const Tensor& found_inf,
-                                  std::int64_t limit) const;
+  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const Tensor& found_inf,
+                                 std::int64_t limit) const;
   /** Keeps the calls that count a step, and their flag, for take_pending() or flush(). Returns the
    *  number of steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
-  std::int64_t defer(std::vector<ClockCall> count, const Tensor& found_inf);
+  std::int64_t defer(std::vector<StepCall> count, const Tensor& found_inf);
   /** Counts the pending step, except for the last kernel call, which it returns for the caller to
    *  combine with other work. Returns nothing if no step is pending. */
-  std::optional<ClockCall> take_pending();
+  std::optional<StepCall> take_pending();
   /** Counts the pending step. */
   void flush();
 
-  /** Returns true if the device's state is newer than the host's. */
-  bool is_ahead() const { return ahead_; }
-  /** Copies the counters to the optimizer. Waits for the device if its state is newer. */
+  /** Copies the counters and results to the host. Waits for the device if its state is newer. */
   void sync_to_host();
   /** Marks the device's state as stale, after a synchronous step or a load. */
   void host_moved() { current_ = false; }
+  /** Notes that the device will have taken or skipped more steps than the host knows. */
+  void run_ahead(std::int64_t steps);
   /** Returns the device of the latest start(); the CPU before the first. */
-  Device device() const { return clocks_.defined() ? clocks_.device() : cpu; }
+  Device device() const { return counters_.device(); }
 
   // ---- results ----------------------------------------------------------------------------------
+  /** Returns the host's record, as of the latest sync_to_host(). */
+  StepRecord& record() { return record_; }
   /** Sets the observer of the following steps. */
   void set_observer(std::weak_ptr<StepObserver> observer) { observer_ = std::move(observer); }
   /** Tells the observer what is new in a record of the steps. */
@@ -79,31 +85,20 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
   void join_capture();
 
  private:
-  class MemoryCheck;
-
-  Optimizer& optimizer() const;
-  std::vector<ParamClock> of_host() const;
-  std::vector<double> rates_of_host() const;
-  void send_rates();
   void send();
-  /** Notes that the device will have taken or skipped more steps than the host knows. */
-  void run_ahead(std::int64_t steps);
 
   Optimizer* optimizer_;
-  std::vector<std::size_t> first_;  // index of each group's first clock
-  std::size_t count_ = 0;           // number of clocks
-  Tensor clocks_, rates_, record_;
-  std::vector<double> sent_rates_;
-  std::vector<std::pair<double, double>> sent_betas_;
-  bool current_ = false;                    // the device's state is as new as the host's, or newer
-  bool ahead_ = false;                      // the device's state is newer
-  std::int64_t steps_ahead_ = 0;            // while ahead_: steps that the device will have counted
-  std::vector<ClockCall> pending_;          // count a step; empty: no step is pending
-  Tensor pending_flag_;                     // keeps the memory alive that they read
-  std::shared_ptr<MemoryCheck> recording_;  // of the capture in progress
+  DeviceCounters counters_;
+  StepRecord record_;
+  Tensor memory_;                  // the record on the device
+  bool current_ = false;           // the device's state is as new as the host's, or newer
+  bool ahead_ = false;             // the device's state is newer
+  std::int64_t steps_ahead_ = 0;   // while ahead_: steps that the device will have counted
+  std::vector<StepCall> pending_;  // count a step; empty: no step is pending
+  Tensor pending_flag_;            // keeps the memory alive that they read
+  std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
   std::weak_ptr<StepObserver> observer_;
-  StepRecord told_;   // what the observer knows
-  StepRecord final_;  // of a destroyed optimizer
+  StepRecord told_;  // what the observer knows
   std::int64_t polls_ = 0;
   std::unique_ptr<AsyncRead> read_;
 };

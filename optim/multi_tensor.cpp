@@ -207,12 +207,14 @@ FoundInf FoundInf::reset_on(Device device) {
 }
 
 bool FoundInf::raised() const {
+  if (!flag.defined()) return false;
   float value = 0;
   download(flag, &value, sizeof value);
   return value != 0;
 }
 
 void FoundInf::reset() const {
+  if (!flag.defined()) return;
   const CastScope no_casts(nullptr);
   flag.fill_(0);
   first.fill_(-1);

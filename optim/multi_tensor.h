@@ -111,9 +111,9 @@ struct MZ_API FoundInf {
 
   /** Returns new memory on a device, reset. Captured steps do not reuse it. */
   static FoundInf reset_on(Device device);
-  /** Returns true if the flag is non-zero. Waits for the device. */
+  /** Returns true if the flag is defined and non-zero. Waits for the device. */
   bool raised() const;
-  /** Resets the flag and the location; allocates nothing. */
+  /** Resets the flag and the location, if defined; allocates nothing. */
   void reset() const;
 };
 

@@ -314,7 +314,7 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
   }
   Tensor norm;
   if (options.max_norm) norm = clip(updates, *options.max_norm, on_device, call.inv_scale);
-  std::vector<ClockCall> count;  // allocated before anything changes
+  std::vector<StepCall> count;  // allocated before anything changes
   if (on_device) count = clock_->count_of(updates, flag, condition.skip_limit);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_rule_)
@@ -363,7 +363,7 @@ bool Optimizer::skips_now(StepCondition& condition) const {
 void Optimizer::count_on_host(StepResult::Value result, std::int64_t skip_limit) {
   if (result != StepResult::no_grads) {
     clock_->sync_to_host();
-    record_.note(result == StepResult::skipped, skip_limit);
+    clock_->record().note(result == StepResult::skipped, skip_limit);
     clock_->host_moved();
   }
   last_result_ = result;
@@ -394,7 +394,7 @@ StepResult Optimizer::step(const StepOptions& options, const StepCondition& give
   if (!on_device) count_on_host(*result, condition.skip_limit);
   if (hooks) hooks->after_step(*this, *result);
   if (!on_device)
-    clock_->tell(record_);
+    clock_->tell(clock_->record());
   else if (!capture)
     clock_->poll();
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, *result); });
@@ -409,7 +409,7 @@ void Optimizer::end_step() {
   for (std::vector<Slot>& group : groups_)
     for (Slot& slot : group) ++slot.steps;
   count_on_host(StepResult::stepped, 0);
-  clock_->tell(record_);
+  clock_->tell(clock_->record());
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, StepResult::stepped); });
 }
 
@@ -430,13 +430,13 @@ StepResult Optimizer::last_result() const {
 
 std::int64_t Optimizer::consecutive_skips() const {
   sync_to_host();
-  return record_.consecutive_skips;
+  return clock_->record().consecutive_skips;
 }
 
 void Optimizer::set_consecutive_skips(std::int64_t count) {
   sync_to_host();
-  if (count == record_.consecutive_skips) return;
-  record_.consecutive_skips = count;
+  if (count == clock_->record().consecutive_skips) return;
+  clock_->record().consecutive_skips = count;
   clock_->host_moved();
 }
 

@@ -284,6 +284,7 @@ class MZ_API Optimizer {
 
  private:
   friend class StateLoad;
+  friend class DeviceCounters;
   friend class DeviceStepState;
   std::vector<ParamUpdate> collect();
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
@@ -303,7 +304,6 @@ class MZ_API Optimizer {
   std::shared_ptr<OptimizerHooks> hooks_;
   std::vector<std::weak_ptr<StepHook>> step_hooks_;
   GradientTransform* gradient_rule_ = nullptr;
-  StepRecord record_;
   StepResult::Value last_result_ = StepResult::no_grads;
   std::shared_ptr<DeviceStepState> clock_;  // never null
 };

@@ -57,7 +57,7 @@ StateDict Optimizer::state_dict(const Names& names) const {
   const auto keys = keys_of(names);
   sync_to_host();
   StateDict out;
-  out.scalars["consecutive_skips"] = static_cast<double>(record_.consecutive_skips);
+  out.scalars["consecutive_skips"] = static_cast<double>(clock_->record().consecutive_skips);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     out.scalars[group_key(group, "size")] = static_cast<double>(groups_[group].size());
     const_cast<Optimizer*>(this)->visit_options(
@@ -116,7 +116,7 @@ class StateLoad {
       staged.slot->steps = staged.steps;
       if (staged.master.defined()) staged.slot->master.copy_(staged.master);
     }
-    optimizer_.record_.consecutive_skips = skips_;
+    optimizer_.clock_->record().consecutive_skips = skips_;
     optimizer_.clock_->host_moved();
     if (!notice_.empty()) log_text(Severity::warning, notice_);
   }

@@ -15,7 +15,6 @@
 #include "checkpoint_fit.h"
 #include "checkpoint_parts.h"
 #include "checkpoint_ranks.h"
-#include "iteration.h"
 
 namespace mezzo::amp {
 
@@ -174,7 +173,7 @@ void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit
   const std::vector<std::function<void()>> steps = staged(training, saved, fit, names);
   // Nothing below allocates.
   masters.keep();
-  for (const auto& session : training.session) forget_iteration(session.object->core());
+  for (const auto& session : training.session) session.object->core().forget_iteration();
   for (const auto& optimizer : training.optimizer) optimizer.object->zero_grad();
   for (const auto& step : steps) step();
   for (const auto& loader : training.loader)
@@ -215,7 +214,7 @@ LoadedCheckpoint load_checkpoint(const std::string& path, const Training& traini
   Fit fit;
   on_all_ranks(ranks, kOp, [&] {
     require_valid_parts(kOp, training);
-    for (const auto& session : training.session) require_no_scope(kOp, session.object->core());
+    for (const auto& session : training.session) session.object->core().require_no_scope(kOp);
     const std::string place = without_slash(path);
     saved = is_step(place) ? read_step(place) : read_best(place, passed_over);
     fit = fit_to(training, saved, options);

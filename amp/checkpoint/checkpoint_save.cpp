@@ -4,10 +4,10 @@
 #include "../../tensor/io/checkpoint_directory.h"
 #include "../../tensor/io/json_text.h"
 #include "../../tensor/text/text.h"
+#include "../session_core.h"
 #include "checkpoint_parts.h"
 #include "checkpoint_ranks.h"
 #include "checkpoint_state.h"
-#include "iteration.h"
 
 namespace mezzo::amp {
 
@@ -17,7 +17,7 @@ constexpr std::string_view kOp = "save_checkpoint";
 
 void require_whole_iteration(const Training& training) {
   for (const auto& session : training.session)
-    require_between_iterations(kOp, session.object->core());
+    session.object->core().require_between_iterations(kOp);
   for (const auto& scaler : training.scaler)
     if (scaler.object->amid_iteration())
       fail<StateError>(kOp, {.what = "a GradScaler is inside an iteration",

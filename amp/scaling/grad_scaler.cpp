@@ -1,16 +1,16 @@
 #include "grad_scaler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "../../autograd/grad_mode.h"
-#include "../../autograd/ops/operators.h"
 #include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
-#include "agreement.h"
 #include "amp_optimizer_state.h"
 #include "divergence.h"
+#include "gradient_check.h"
 #include "scale_call.h"
 
 namespace mezzo::amp {
@@ -56,11 +56,9 @@ void check(const GradScalerOptions& o) {
 
 double to_f32(double scale) { return static_cast<double>(static_cast<float>(scale)); }
 
-ScaleState initial_state(const GradScalerOptions& o) {
-  return {.scale = to_f32(o.init_scale), .tolerance = o.hysteresis};
-}
-
+/** Errors: ValueError. */
 ScaleRule rule_of(const GradScalerOptions& o) {
+  check(o);
   return {.growth = o.growth_factor,
           .backoff = o.backoff_factor,
           .least = o.min_scale.value_or(kScaleFloor),
@@ -74,59 +72,51 @@ ScaleRule rule_of(const GradScalerOptions& o) {
 }  // namespace
 
 void GradScaler::set_options(const GradScalerOptions& options) {
-  check(options);
   scaler_.set_rule(rule_of(options));
   options_ = options;
 }
 
-void GradScaler::set_growth_factor(double factor) {
-  GradScalerOptions changed = options_;
-  changed.growth_factor = factor;
-  set_options(changed);
-}
+// ---- optimizers ---------------------------------------------------------------------------------
 
-void GradScaler::set_backoff_factor(double factor) {
-  GradScalerOptions changed = options_;
-  changed.backoff_factor = factor;
-  set_options(changed);
-}
+/** What the scaler knows of one optimizer. */
+struct GradScaler::PerOptimizer final : optim::StepObserver {
+  // Since the last update(): unscale_() or step() was called; a gradient was used in one of them.
+  bool unscaled = false, stepped = false, had_gradients = false;
+  optim::FoundInf found = {};                     // raised since then for a non-finite gradient
+  std::size_t number = 0;                         // identifies the optimizer in a NonfiniteLocation
+  LossScaler* scaler = nullptr;                   // for messages
+  std::shared_ptr<optim::DeviceStepState> clock;  // of the optimizer
 
-void GradScaler::set_growth_interval(int interval) {
-  GradScalerOptions changed = options_;
-  changed.growth_interval = interval;
-  set_options(changed);
-}
+  bool in_use() const { return unscaled || stepped; }
+  void skips_found(Optimizer& optimizer, std::int64_t, std::int64_t diverged_after) override {
+    if (diverged_after > 0)
+      fail_diverged(optimizer, std::string(optimizer.type_name()), scaler->loss_scale(),
+                    diverged_after);
+  }
+};
 
-// ---- construction -------------------------------------------------------------------------------
-
-GradScaler::GradScaler(const GradScalerOptions& options)
-    : options_((check(options), options)), scaler_(rule_of(options), initial_state(options)) {
-  connect();
-}
-
-GradScaler::GradScaler(const GradScaler& other)
-    : options_((other.require_between_updates(), other.options_)),
-      scaler_(other.scaler_),
-      used_(other.used_) {
-  connect();
-}
-
-GradScaler& GradScaler::operator=(const GradScaler& other) {
-  other.require_between_updates();
-  drop_overflows();
-  scaler_ = other.scaler_;
-  options_ = other.options_;
-  used_ = other.used_;
-  return *this;
-}
-
-GradScaler::~GradScaler() = default;
-
-/** Sets the functions that the loss scaler calls. */
-void GradScaler::connect() {
-  scaler_.set_gradient_namer(
-      [this](const optim::NonfiniteLocation& noted) { return text_of(noted); });
-  scaler_.set_abandoned([this] { end_iteration(); });
+/** Returns what is known of an optimizer. Errors: StateError if it belongs to a session, before any
+ *  scale(). */
+std::shared_ptr<GradScaler::PerOptimizer> GradScaler::state_of(std::string_view op,
+                                                               Optimizer& optimizer) {
+  if (const auto link = AmpOptimizerState::of(optimizer); link && link->core()->enabled())
+    fail<StateError>(op, {.what = "this optimizer belongs to a session, which scales losses itself",
+                          .got = std::string(optimizer.type_name()),
+                          .hint = "use amp::scale_loss, or close the session"});
+  optimizer.refuse_closure(op);
+  require_scaled(op);
+  const auto known = optimizers_.find(&optimizer);
+  std::shared_ptr<PerOptimizer> state = known == optimizers_.end() ? nullptr : known->second;
+  // The entry may be that of a destroyed optimizer at the same address.
+  if (!state || state->clock->owner() != &optimizer) {
+    const std::size_t number = state ? state->number : optimizers_.size();
+    state = std::make_shared<PerOptimizer>();
+    state->number = number;
+    state->scaler = &scaler_;
+    state->clock = optimizer.clock().shared_from_this();
+    optimizers_[&optimizer] = state;
+  }
+  return state;
 }
 
 std::string GradScaler::text_of(const optim::NonfiniteLocation& noted) const {
@@ -136,34 +126,50 @@ std::string GradScaler::text_of(const optim::NonfiniteLocation& noted) const {
   return {};
 }
 
-// ---- the iteration ------------------------------------------------------------------------------
-
 bool GradScaler::any_in_use() const {
-  for (const auto& [key, state] : optimizers_)
-    if (state->stage != Stage::ready) return true;
-  return false;
+  return std::any_of(optimizers_.begin(), optimizers_.end(),
+                     [](const auto& entry) { return entry.second->in_use(); });
 }
 
-void GradScaler::end_iteration() {
+void GradScaler::end_iteration(bool drops_overflows) {
   for (const auto& [key, state] : optimizers_) {
-    state->stage = Stage::ready;
-    state->had_gradients = false;
+    if (drops_overflows && state->in_use()) state->found.reset();
+    state->unscaled = state->stepped = state->had_gradients = false;
   }
   scaled_since_update_ = false;
 }
 
-/** Ends the iteration without an update of the scale. */
-void GradScaler::drop_overflows() {
-  for (const auto& [key, state] : optimizers_)
-    if (state->stage != Stage::ready && state->found.flag.defined()) state->found.reset();
-  end_iteration();
+// ---- construction -------------------------------------------------------------------------------
+
+GradScaler::GradScaler(const GradScalerOptions& options)
+    : options_(options),
+      scaler_(rule_of(options),
+              ScaleState{.scale = to_f32(options.init_scale), .tolerance = options.hysteresis}) {
+  scaler_.set_gradient_namer(
+      [this](const optim::NonfiniteLocation& noted) { return text_of(noted); });
+  scaler_.set_abandoned([this] { end_iteration(false); });
 }
+
+GradScaler::GradScaler(const GradScaler& other) : GradScaler(other.options_) { *this = other; }
+
+GradScaler& GradScaler::operator=(const GradScaler& other) {
+  other.require_between_updates();
+  end_iteration(true);
+  scaler_ = other.scaler_;
+  options_ = other.options_;
+  used_ = other.used_;
+  return *this;
+}
+
+GradScaler::~GradScaler() = default;
 
 void GradScaler::require_between_updates() const {
   if (any_in_use())
     fail<StateError>("GradScaler", {.what = "cannot be copied in the middle of an iteration",
                                     .hint = "call update() first"});
 }
+
+// ---- the iteration ------------------------------------------------------------------------------
 
 void GradScaler::require_scaled(std::string_view op) const {
   if (!used_)
@@ -177,30 +183,7 @@ Tensor GradScaler::scale(const Tensor& x) {
     fail<DtypeError>("GradScaler.scale",
                      {.what = "expected a floating-point tensor", .got = str(x)});
   used_ = scaled_since_update_ = true;
-  const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
-  if (scaler_.lives_on(x.device())) return wide * scaler_.on(x.device(), wide.dtype());
-  return wide * scaler_.loss_scale();
-}
-
-/** Returns what is known of an optimizer. Errors: StateError if it belongs to a session, or before
- *  any scale(). */
-GradScaler::PerOptimizer& GradScaler::state_of(std::string_view op, Optimizer& optimizer) {
-  const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
-  if (link && link->core()->enabled())
-    fail<StateError>(op, {.what = "this optimizer belongs to a session, which scales losses itself",
-                          .got = std::string(optimizer.type_name()),
-                          .hint = "use amp::scale_loss, or close the session"});
-  optimizer.refuse_closure(op);
-  require_scaled(op);
-  const auto found = optimizers_.find(&optimizer);
-  // The entry may be that of a destroyed optimizer at the same address.
-  if (found != optimizers_.end() && found->second->clock->owner() == &optimizer)
-    return *found->second;
-  const auto state = std::make_shared<PerOptimizer>();
-  state->number = found == optimizers_.end() ? optimizers_.size() : found->second->number;
-  state->scaler = &scaler_;
-  state->clock = optimizer.clock().shared_from_this();
-  return *(optimizers_[&optimizer] = state);
+  return scaler_.times(x);
 }
 
 namespace {
@@ -225,18 +208,17 @@ std::vector<optim::AxpbyTensors> work_of(const Optimizer& optimizer, std::size_t
              .got = str(grad),
              .expected = "bf16, f32 or f64",
              .hint = "keep the parameters in f32 and run the forward pass under autocast"});
-      const bool is_dense = !unscales || same_dense_layout(grad, grad);
-      const Tensor dense = is_dense ? grad.detach() : grad.detach().contiguous();
-      work.push_back({dense, {}, unscales ? dense : Tensor{}, gradient_number(number, here)});
-      if (!is_dense) slot.param.set_grad(dense);
+      const Tensor in = unscales ? dense(grad) : grad.detach();
+      work.push_back({in, {}, unscales ? in : Tensor{}, gradient_number(number, here)});
+      if (unscales && !same_dense_layout(grad, grad)) slot.param.set_grad(in);
     }
   return work;
 }
 
 bool has_gradients(const Optimizer& optimizer) {
-  for (const Tensor& p : optimizer.params())
-    if (p.grad().defined()) return true;
-  return false;
+  const std::vector<Tensor> params = optimizer.params();
+  return std::any_of(params.begin(), params.end(),
+                     [](const Tensor& p) { return p.grad().defined(); });
 }
 
 }  // namespace
@@ -253,7 +235,7 @@ void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscale
   const Device device = work.empty() ? optimizer.params()[0].device() : work[0].x.device();
   state.found = moved_to(device, state.found);
   if (unscales)
-    optim::axpby(work, scaler_.inverse(device), 1, optim::CheckFinite::x, state.found);
+    optim::axpby(work, scaler_.on(device).inverse(device), 1, optim::CheckFinite::x, state.found);
   else
     optim::check_finite(work, state.found);
   // The update of the scale depends on whether there were gradients.
@@ -264,98 +246,81 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   constexpr std::string_view op = "GradScaler.unscale_";
   const TraceRange range(op);
   if (!options_.enabled) return;
-  PerOptimizer& state = state_of(op, optimizer);
-  if (state.stage == Stage::unscaled)
-    fail<StateError>(op, {.what = "unscale_ was called already since the last update"});
-  if (state.stage == Stage::stepped)
-    fail<StateError>(op, {.what = "unscale_ was called after step", .hint = "call update() first"});
-  examine(optimizer, state, true);
-  state.stage = Stage::unscaled;
+  const std::shared_ptr<PerOptimizer> state = state_of(op, optimizer);
+  if (state->in_use())
+    fail<StateError>(op,
+                     {.what = state->stepped ? "unscale_ was called after step"
+                                             : "unscale_ was called already since the last update",
+                      .hint = "call update() first"});
+  examine(optimizer, *state, true);
+  state->unscaled = true;
 }
 
 StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& options) {
   constexpr std::string_view op = "GradScaler.step";
   const TraceRange range(op);
   if (!options_.enabled) return optimizer.step(options);
-  PerOptimizer& state = state_of(op, optimizer);
-  if (state.stage == Stage::stepped)
+  const std::shared_ptr<PerOptimizer> state = state_of(op, optimizer);
+  if (state->stepped)
     fail<StateError>(op, {.what = "step was called already since the last update",
                           .hint = "call update() first"});
-  optim::StepCondition condition{.skip_limit = options_.max_consecutive_skips,
-                                 .observer = optimizers_.find(&optimizer)->second};
-  const bool fused = state.stage == Stage::ready && optimizer.unscales_itself();
-  if (state.stage == Stage::ready) examine(optimizer, state, !fused);
-  if (!fused) state.stage = Stage::unscaled;  // if the step throws, the next must not unscale again
-  if (state.found.flag.defined()) condition.found = state.found;
+  const bool fused = !state->unscaled && optimizer.unscales_itself();
+  if (!state->unscaled) examine(optimizer, *state, !fused);
+  state->unscaled = !fused;  // if the step throws, the next must not unscale again
+  optim::StepCondition condition{
+      .found = state->found, .skip_limit = options_.max_consecutive_skips, .observer = state};
   StepResult result = StepResult::no_grads;
   try {
-    if (fused && state.had_gradients) {
-      condition.unscale = scaler_.inverse(state.found.flag.device());
+    if (fused && state->had_gradients) {
+      const Device device = state->found.flag.device();
+      condition.unscale = scaler_.on(device).inverse(device);
       condition.writes_back = true;
     }
-    if (has_gradients(optimizer) || (condition.found.flag.defined() && condition.found.raised()))
+    if (has_gradients(optimizer) || state->found.raised())
       result = optimizer.step(options, condition);
   } catch (const DivergenceError&) {
-    state.stage = Stage::stepped;
+    state->stepped = true;
     throw;
   } catch (...) {
-    if (fused && state.found.flag.defined()) state.found.reset();
+    if (fused) state->found.reset();
     throw;
   }
-  state.stage = Stage::stepped;
-  state.had_gradients = state.had_gradients || !result.is_known() || result == StepResult::stepped;
+  state->stepped = true;
+  state->had_gradients =
+      state->had_gradients || !result.is_known() || result == StepResult::stepped;
   return result;
 }
 
-void GradScaler::PerOptimizer::skips_found(Optimizer& optimizer, std::int64_t,
-                                           std::int64_t diverged_after) {
-  if (diverged_after > 0)
-    fail_diverged(optimizer, std::string(optimizer.type_name()), scaler->loss_scale(),
-                  diverged_after);
-}
-
 // ---- the scale ----------------------------------------------------------------------------------
-
-/** Returns the call that adds an optimizer's flag to the check of this iteration and counts its
- *  step. Waits for a device other than the scale's. */
-ScaleCall GradScaler::call_of(PerOptimizer& state, const ScaleCall& blank) {
-  ScaleCall call = blank;
-  call.any = state.had_gradients;
-  if (!state.found.flag.defined()) return call;
-  if (state.found.flag.device() == scaler_.device()) {
-    call.noted = call.reset = pointers_of(state.found);
-    if (state.clock->device() == scaler_.device())
-      if (const auto count = state.clock->take_pending()) call.clock = *count;
-  } else {
-    state.clock->flush();
-    call.found = state.found.raised();
-    state.found.reset();
-  }
-  return call;
-}
 
 void GradScaler::update() {
   constexpr std::string_view op = "GradScaler.update";
   const TraceRange range(op);
   if (!options_.enabled) return;
   require_scaled(op);
-  std::size_t left = 0;
-  Device device = scaler_.device();
-  for (const auto& [key, state] : optimizers_) {
-    if (state->stage == Stage::ready) continue;
-    if (left++ == 0 && state->found.flag.defined()) device = state->found.flag.device();
-  }
-  if (left == 0)
+  std::vector<PerOptimizer*> used;
+  for (const auto& [key, state] : optimizers_)
+    if (state->in_use()) used.push_back(state.get());
+  if (used.empty())
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
   scaler_.make_room();
+  const Tensor& flag = used[0]->found.flag;
+  const Device device = flag.defined() ? flag.device() : scaler_.device();
   const ScaleCall blank = scaler_.call(device);
-  for (const auto& [key, state] : optimizers_) {
-    if (state->stage == Stage::ready) continue;
-    ScaleCall call = call_of(*state, blank);
-    call.completes = --left == 0;
+  for (PerOptimizer* state : used) {
+    ScaleCall call = blank;
+    call.any = state->had_gradients;
+    call.completes = state == used.back();
+    add_step(call, device, *state->clock);
+    if (!state->found.flag.defined() || state->found.flag.device() == device) {
+      call.noted = call.reset = pointers_of(state->found);
+    } else {
+      call.found = state->found.raised();
+      state->found.reset();
+    }
     scaler_.run(call);
   }
-  end_iteration();
+  end_iteration(false);
 }
 
 void GradScaler::update(double new_scale) {
@@ -364,8 +329,9 @@ void GradScaler::update(double new_scale) {
   require_scale("new_scale", new_scale);
   ScaleState changed = scaler_.state();
   changed.scale = to_f32(new_scale);
-  scaler_.change(changed, ScaleReason::set, true);
-  drop_overflows();
+  ++changed.checks;
+  scaler_.change(changed, ScaleReason::set);
+  end_iteration(true);
 }
 
 double GradScaler::get_scale() const {
@@ -378,10 +344,8 @@ double GradScaler::get_scale() const {
 }
 
 bool GradScaler::found_inf(const Optimizer& optimizer) const {
-  const auto found = optimizers_.find(&optimizer);
-  if (found == optimizers_.end() || found->second->stage == Stage::ready) return false;
-  const optim::FoundInf& flag = found->second->found;
-  return flag.flag.defined() && flag.raised();
+  const auto entry = optimizers_.find(&optimizer);
+  return entry != optimizers_.end() && entry->second->in_use() && entry->second->found.raised();
 }
 
 // ---- saving and loading -------------------------------------------------------------------------
@@ -421,11 +385,12 @@ GradScaler::Saved GradScaler::checked(const std::map<std::string, double>& saved
   changed.growth_interval = count("growth_interval", 1, 0x1p30);
   check(changed);
   require_scale("scale", saved.at("scale"));
-  const int tracker = count("_growth_tracker", 0, 0x1p30);
-  const std::int64_t tolerance = options_.hysteresis > 1
-                                     ? count("hysteresis_tracker", 0, options_.hysteresis)
-                                     : scaler_.state().tolerance;
-  return {changed, {to_f32(saved.at("scale")), tracker, tolerance}};
+  ScaleState state = scaler_.state();
+  state.scale = to_f32(saved.at("scale"));
+  state.unskipped = count("_growth_tracker", 0, 0x1p30);
+  if (options_.hysteresis > 1)
+    state.tolerance = count("hysteresis_tracker", 0, options_.hysteresis);
+  return {changed, state};
 }
 
 void GradScaler::check_state_dict(const std::map<std::string, double>& saved) const {
@@ -438,8 +403,12 @@ std::function<void()> GradScaler::stage_state_dict(const std::map<std::string, d
   scaler_.make_room();
   return [this, options = options, state = state] {
     set_options(options);
-    scaler_.change(state, ScaleReason::restored, false);
-    drop_overflows();
+    ScaleState changed = scaler_.state();
+    changed.scale = state.scale;
+    changed.unskipped = state.unskipped;
+    changed.tolerance = state.tolerance;
+    scaler_.change(changed, ScaleReason::restored);
+    end_iteration(true);
   };
 }
 

@@ -104,11 +104,11 @@ class MZ_API GradScaler {
   /** Returns the number of consecutive updates without overflow before the scale grows. */
   int growth_interval() const { return options_.growth_interval; }
   /** Sets the growth factor; the scale stays. Errors: ValueError unless finite and above 1. */
-  void set_growth_factor(double factor);
+  void set_growth_factor(double factor) { set(&GradScalerOptions::growth_factor, factor); }
   /** Sets the backoff factor; the scale stays. Errors: ValueError unless in (0, 1). */
-  void set_backoff_factor(double factor);
+  void set_backoff_factor(double factor) { set(&GradScalerOptions::backoff_factor, factor); }
   /** Sets the growth interval; the count of updates so far stays. Errors: ValueError below 1. */
-  void set_growth_interval(int interval);
+  void set_growth_interval(int interval) { set(&GradScalerOptions::growth_interval, interval); }
 
   /** Returns the latest 256 changes of the scale, oldest first. Changes on a device are combined
    *  into one event whenever the host reads the scale. */
@@ -128,32 +128,22 @@ class MZ_API GradScaler {
   bool amid_iteration() const { return scaled_since_update_ || any_in_use(); }
 
  private:
-  enum class Stage : std::uint8_t { ready, unscaled, stepped };
-  /** What the scaler knows of one optimizer. */
-  struct PerOptimizer final : optim::StepObserver {
-    Stage stage = Stage::ready;    // since the last update()
-    bool had_gradients = false;    // since then a gradient was unscaled or used in a step
-    optim::FoundInf found = {};    // raised since then for a non-finite gradient
-    std::size_t number = 0;        // identifies the optimizer in a NonfiniteLocation
-    LossScaler* scaler = nullptr;  // for messages
-    std::shared_ptr<optim::DeviceStepState> clock;  // of the optimizer
-
-    void skips_found(optim::Optimizer& optimizer, std::int64_t skips,
-                     std::int64_t diverged_after) override;
-  };
+  struct PerOptimizer;
   using Saved = std::pair<GradScalerOptions, ScaleState>;  // the contents of a state_dict()
 
+  template <class T> void set(T GradScalerOptions::*option, T value) {
+    GradScalerOptions changed = options_;
+    changed.*option = value;
+    set_options(changed);
+  }
+  void set_options(const GradScalerOptions& options);
   Saved checked(const std::map<std::string, double>& saved) const;
   bool any_in_use() const;
-  void end_iteration();
-  void drop_overflows();
-  void connect();
+  void end_iteration(bool drops_overflows);
   void require_between_updates() const;
   void require_scaled(std::string_view op) const;
-  PerOptimizer& state_of(std::string_view op, optim::Optimizer& optimizer);
+  std::shared_ptr<PerOptimizer> state_of(std::string_view op, optim::Optimizer& optimizer);
   void examine(optim::Optimizer& optimizer, PerOptimizer& state, bool unscales);
-  ScaleCall call_of(PerOptimizer& state, const ScaleCall& blank);
-  void set_options(const GradScalerOptions& options);
   std::string text_of(const optim::NonfiniteLocation& noted) const;
 
   GradScalerOptions options_;

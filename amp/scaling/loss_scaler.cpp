@@ -1,10 +1,12 @@
 #include "loss_scaler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
-#include "../../tensor/device/capture.h"
+#include "../../autograd/ops/operators.h"
+#include "../../optim/device_step_state.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
 #include "scale_call.h"
@@ -12,13 +14,8 @@
 namespace mezzo::amp {
 
 std::string_view name(ScaleReason reason) {
-  switch (reason) {
-    case ScaleReason::overflow: return "overflow";
-    case ScaleReason::growth: return "growth";
-    case ScaleReason::set: return "set";
-    case ScaleReason::restored: break;
-  }
-  return "restored";
+  constexpr std::array<std::string_view, 4> names{"overflow", "growth", "set", "restored"};
+  return names[static_cast<std::size_t>(reason)];
 }
 
 std::string ScaleEvent::text() const {
@@ -28,7 +25,20 @@ std::string ScaleEvent::text() const {
 
 OverflowFlag pointers_of(const optim::FoundInf& found) {
   if (!found.flag.defined()) return {};
-  return {found.flag.data<float>(), static_cast<ScaleCell::Word*>(found.first.raw_data())};
+  return {found.flag.data<float>(), static_cast<ScaleState::Word*>(found.first.raw_data())};
+}
+
+void add_step(ScaleCall& call, Device device, optim::DeviceStepState& steps) {
+  if (steps.device() != device) return steps.flush();
+  if (const auto count = steps.take_pending()) call.step = *count;
+}
+
+ScaleKernel& scale_kernel(DeviceKind kind) {
+  static std::array<ScaleKernel, kNumDeviceKinds> kernels{[](const ScaleCall& call, Device) {
+    call.step.run(0, 1);
+    call.update();
+  }};
+  return kernels[static_cast<std::size_t>(kind)];
 }
 
 // ---- the state ----------------------------------------------------------------------------------
@@ -37,12 +47,12 @@ OverflowFlag pointers_of(const optim::FoundInf& found) {
  *  before each replay. */
 class LossScaler::State final : public CaptureParticipant {
  public:
-  State(const ScaleRule& which, const ScaleState& initial) : rule(which), cell{.state = initial} {}
+  State(const ScaleRule& which, const ScaleState& initial) : rule(which), state(initial) {}
 
   ScaleRule rule;
-  ScaleCell cell;           // on the CPU the scale itself, else the host's copy
+  ScaleState state;         // on the CPU the scale itself, else the host's copy
   Device device = cpu;      // of the scale
-  Tensor memory;            // a ScaleCell on the device
+  Tensor memory;            // a ScaleState on the device
   Tensor scale32, scale64;  // the scale on the device, for ops and kernels
   bool sent = false;        // the device's state is as new as the host's, or newer
   bool ahead = false;       // the device's state is newer
@@ -54,35 +64,49 @@ class LossScaler::State final : public CaptureParticipant {
   std::function<std::string(const optim::NonfiniteLocation&)> namer;
   std::function<void()> abandoned;
 
-  void make_room() { events.reserve(kEvents); }
   void note(double former, ScaleReason reason, std::string first_nonfinite = {}) {
     if (events.size() == kEvents) events.erase(events.begin());
-    events.push_back({cell.checks, former, cell.state.scale, reason, std::move(first_nonfinite)});
+    events.push_back({state.checks, former, state.scale, reason, std::move(first_nonfinite)});
   }
-  /** Adds an event if the cell has changed since `former`. */
-  void note_change(const ScaleCell& former, const std::string* first_nonfinite = nullptr) {
-    if (cell.overflows != former.overflows)
-      note(former.state.scale, ScaleReason::overflow, first_nonfinite ? *first_nonfinite : named());
-    else if (cell.state.scale != former.state.scale)
-      note(former.state.scale, ScaleReason::growth);
+  /** Adds an event if the state has changed since `former`. */
+  void note_change(const ScaleState& former, std::string first_nonfinite = {}) {
+    if (state.overflows != former.overflows)
+      note(former.scale, ScaleReason::overflow,
+           first_nonfinite.empty() ? named() : std::move(first_nonfinite));
+    else if (state.scale != former.scale)
+      note(former.scale, ScaleReason::growth);
+  }
+  /** Sets the host's state. */
+  void set(const ScaleState& changed) {
+    state = changed;
+    sent = false;
+    ++version;
   }
 
   /** Copies the device's state to the host if that is newer. Waits for the device. */
   void sync_to_host() {
     if (!ahead) return;
-    make_room();
-    const ScaleCell former = cell;
-    download(memory, &cell, sizeof cell);
+    events.reserve(kEvents);
+    const ScaleState former = state;
+    download(memory, &state, sizeof state);
     ahead = false;
     note_change(former);
   }
   void send() {
-    if (!std::exchange(sent, true)) upload_cell();
+    if (std::exchange(sent, true)) return;
+    const auto narrow = static_cast<float>(state.scale);
+    upload(memory, &state, sizeof state);
+    upload(scale32, &narrow, sizeof narrow);
+    upload(scale64, &state.scale, sizeof state.scale);
   }
   void move_to(Device to) {
     if (to == device) return;
     sync_to_host();
-    if (to != cpu) allocate(to);
+    if (to != cpu) {
+      const Tensor record = record_tensor<ScaleState>(1, to);
+      allocate_scales(to);
+      memory = record;
+    }
     device = to;
     sent = false;
   }
@@ -104,29 +128,17 @@ class LossScaler::State final : public CaptureParticipant {
   }
 
  private:
-  void allocate(Device to) {
-    const Tensor cells = record_tensor<ScaleCell>(1, to);
-    allocate_scales(to);
-    memory = cells;
-  }
-  void upload_cell() {
-    const auto narrow = static_cast<float>(cell.state.scale);
-    upload(memory, &cell, sizeof cell);
-    upload(scale32, &narrow, sizeof narrow);
-    upload(scale64, &cell.state.scale, sizeof cell.state.scale);
-  }
   /** Describes the gradient of the latest overflow; never throws. */
   std::string named() const noexcept {
     try {
-      if (namer && cell.first_nonfinite != optim::NonfiniteLocation::kNone)
-        return namer(optim::NonfiniteLocation::of(cell.first_nonfinite)) + origin;
+      if (namer && state.first_nonfinite != ScaleState::kNone)
+        return namer(optim::NonfiniteLocation::of(state.first_nonfinite)) + origin;
     } catch (...) {}
     return {};
   }
 };
 
-LossScaler::LossScaler(const ScaleRule& rule, const ScaleState& state)
-    : state_(std::make_shared<State>(rule, state)) {}
+// ---- construction -------------------------------------------------------------------------------
 
 namespace {
 
@@ -150,8 +162,10 @@ double initial_scale(const Properties& properties) {
 LossScaler::LossScaler(const Properties& properties)
     : LossScaler(rule_of(properties), ScaleState{.scale = initial_scale(properties)}) {}
 
+LossScaler::LossScaler(const ScaleRule& rule, const ScaleState& state)
+    : state_(std::make_shared<State>(rule, state)) {}
+
 LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state_->rule, other.state()) {
-  state_->cell.checks = other.state_->cell.checks;
   state_->events = other.state_->events;
 }
 
@@ -160,10 +174,7 @@ LossScaler& LossScaler::operator=(const LossScaler& other) {
   const ScaleState changed = other.state();
   std::vector<ScaleEvent> events = other.state_->events;
   (void)state();
-  state_->cell.state = changed;
-  state_->cell.checks = other.state_->cell.checks;
-  state_->sent = false;
-  ++state_->version;
+  state_->set(changed);
   state_->rule = other.state_->rule;
   state_->events = std::move(events);
   return *this;
@@ -182,45 +193,46 @@ const ScaleState& LossScaler::state() const {
     self.run(self.take_pending());
   }
   state_->sync_to_host();
-  return state_->cell.state;
+  return state_->state;
 }
 
-double LossScaler::loss_scale() const {
-  return dynamic() ? state().scale : state_->cell.state.scale;
-}
-
+double LossScaler::loss_scale() const { return dynamic() ? state().scale : state_->state.scale; }
 std::int64_t LossScaler::unskipped() const { return state().unskipped; }
+std::int64_t LossScaler::checks() const { return state().checks; }
 bool LossScaler::dynamic() const { return state_->rule.dynamic; }
 Device LossScaler::device() const { return state_->device; }
-std::int64_t LossScaler::version() const { return state_->version; }
-void LossScaler::make_room() const { state_->make_room(); }
+void LossScaler::make_room() const { state_->events.reserve(kEvents); }
 void LossScaler::set_rule(const ScaleRule& rule) { state_->rule = rule; }
 
-void LossScaler::check(double scale, std::int64_t unskipped) {
-  if (!std::isfinite(scale) || scale <= 0)
-    fail<ValueError>("loss scaler",
-                     {.what = "the loss scale must be finite and positive", .got = str(scale)});
-  if (unskipped < 0)
-    fail<ValueError>("loss scaler",
-                     {.what = "the counter must be non-negative", .got = str(unskipped)});
+std::vector<ScaleEvent> LossScaler::events() const {
+  (void)state();
+  return state_->events;
 }
 
-void LossScaler::change(const ScaleState& changed, ScaleReason reason, bool counts) {
+namespace {
+
+void check(double scale, std::int64_t unskipped) {
+  const bool is_scale = std::isfinite(scale) && scale > 0;
+  if (is_scale && unskipped >= 0) return;
+  fail<ValueError>("loss scaler", {.what = is_scale ? "the counter must be non-negative"
+                                                    : "the loss scale must be finite and positive",
+                                   .got = is_scale ? str(unskipped) : str(scale)});
+}
+
+}  // namespace
+
+void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
   make_room();
   const double former = state().scale;
-  State& s = *state_;
-  s.cell.state = changed;
-  if (counts) ++s.cell.checks;
-  ++s.version;
-  s.sent = false;
-  s.note(former, reason);
+  state_->set(changed);
+  state_->note(former, reason);
 }
 
 void LossScaler::set_loss_scale(double scale) {
   check(scale, 0);
   ScaleState changed = state();
   changed.scale = scale;
-  change(changed, ScaleReason::set, false);
+  change(changed, ScaleReason::set);
 }
 
 void LossScaler::restore(double scale, std::int64_t unskipped) {
@@ -228,41 +240,22 @@ void LossScaler::restore(double scale, std::int64_t unskipped) {
   ScaleState changed = state();
   changed.scale = scale;
   changed.unskipped = unskipped;
-  change(changed, ScaleReason::restored, false);
+  change(changed, ScaleReason::restored);
 }
 
 bool LossScaler::update(bool overflow, std::string first_nonfinite) {
   make_room();
-  (void)state();
-  State& s = *state_;
-  const ScaleCell former = s.cell;
-  float narrow = 0;
-  double wide = 0;
-  ScaleCall{.cell = &s.cell,
-            .scale32 = &narrow,
-            .scale64 = &wide,
-            .rule = s.rule,
-            .found = overflow,
-            .any = true,
-            .completes = true}
-      .run_cell();
-  ++s.version;
-  s.sent = false;
-  s.note_change(former, &first_nonfinite);
+  const ScaleState former = state();
+  ScaleState changed = former;
+  ScaleCall{
+      .state = &changed, .rule = state_->rule, .found = overflow, .any = true, .completes = true}
+      .update();
+  state_->set(changed);
+  state_->note_change(former, std::move(first_nonfinite));
   return dynamic() && overflow;
 }
 
-std::vector<ScaleEvent> LossScaler::events() const {
-  (void)state();
-  return state_->events;
-}
-
 // ---- for scale_loss and GradScaler --------------------------------------------------------------
-
-std::int64_t LossScaler::checks() const {
-  (void)state();
-  return state_->cell.checks;
-}
 
 void LossScaler::set_overflow_origin(std::string origin) { state_->origin = std::move(origin); }
 
@@ -279,19 +272,15 @@ ScaleCall LossScaler::call(Device device) {
   State& s = *state_;
   if (s.pending.flag.defined()) run(take_pending());
   s.move_to(device);
-  ScaleCall call{.rule = s.rule};
-  if (device == cpu) {
-    call.cell = &s.cell;
-    return call;
-  }
+  if (device == cpu) return {.state = &s.state, .rule = s.rule};
   if (Capture* capture = Capture::current())
     capture->join(state_);
   else
     s.send();
-  call.cell = static_cast<ScaleCell*>(s.memory.raw_data());
-  call.scale32 = s.scale32.data<float>();
-  call.scale64 = s.scale64.data<double>();
-  return call;
+  return {.state = static_cast<ScaleState*>(s.memory.raw_data()),
+          .scale32 = s.scale32.data<float>(),
+          .scale64 = s.scale64.data<double>(),
+          .rule = s.rule};
 }
 
 void LossScaler::run(const ScaleCall& given) {
@@ -299,11 +288,7 @@ void LossScaler::run(const ScaleCall& given) {
   State& s = *state_;
   s.version += call.completes ? 1 : 0;
   if (s.device == cpu) {
-    float narrow = 0;
-    double wide = 0;
-    call.scale32 = &narrow;
-    call.scale64 = &wide;
-    const ScaleCell former = s.cell;
+    const ScaleState former = s.state;
     scale_kernel(DeviceKind::cpu)(call, cpu);
     return s.note_change(former);
   }
@@ -329,20 +314,21 @@ void LossScaler::defer(const optim::FoundInf& found) {
 ScaleCall LossScaler::take_pending() {
   const optim::FoundInf found = std::exchange(state_->pending, {});
   ScaleCall next = call(state_->device);
-  if (!found.flag.defined()) return next;
   next.noted = pointers_of(found);
-  next.any = next.completes = true;
+  next.any = next.completes = found.flag.defined();
   return next;
 }
 
-Tensor LossScaler::on(Device device, DType dtype) {
+ScaleValue LossScaler::on(Device device) {
+  if (device == cpu || !dynamic()) return {.on_host = loss_scale(), .version = state_->version};
   (void)call(device);
-  return dtype == DType::f64 ? state_->scale64 : state_->scale32;
+  return {.on_device = state_->scale64, .version = state_->version};
 }
 
-optim::Factor LossScaler::inverse(Device device) {
-  if (!lives_on(device)) return 1 / loss_scale();
-  return optim::Factor::over(1, on(device, DType::f64).data<double>());
+Tensor LossScaler::times(const Tensor& x) {
+  const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
+  if (!on(x.device()).on_device.defined()) return wide * loss_scale();
+  return wide * (wide.dtype() == DType::f64 ? state_->scale64 : state_->scale32);
 }
 
 void LossScaler::open_scope() { ++state_->open_scopes; }

@@ -1,6 +1,6 @@
 // LossScaler: a loss scale with its counters and history, in the memory of the device that has the
 // gradients. scale_loss and GradScaler work on it.
-// See also: scale_rule.h (the update rule), scale_call.h (the kernel call that applies it).
+// See also: scale_call.h (the update rule, and the kernel call that applies it).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,10 @@
 
 #include "../../optim/multi_tensor.h"
 #include "../properties.h"
+
+namespace mezzo::optim {
+class DeviceStepState;
+}
 
 namespace mezzo::amp {
 
@@ -44,6 +48,21 @@ struct MZ_API ScaleEvent {
 
   /** Returns a text such as "step 7: 65536 -> 32768 (overflow, inf at [3,17] of fc1.weight)". */
   std::string text() const;
+};
+
+/** The value of a loss scale at one time. */
+struct ScaleValue {
+  double on_host = 1;
+  Tensor on_device = {};     // f64, one element; if defined, it replaces on_host
+  std::int64_t version = 0;  // changes whenever the scale may change
+
+  /** Returns the scale. Waits for the device if it is there. */
+  double value() const { return on_device.defined() ? on_device.item<double>() : on_host; }
+  /** Returns 1 / scale as a factor of gradients on a device. Waits if the scale is on another. */
+  optim::Factor inverse(Device device) const {
+    if (!on_device.defined() || on_device.device() != device) return 1 / value();
+    return optim::Factor::over(1, on_device.data<double>());
+  }
 };
 
 /** A loss scale, dynamic or static. A dynamic scale starts at 2^16, halves on overflow and doubles
@@ -89,10 +108,8 @@ class MZ_API LossScaler {
   /** Sets the scale and the counter to saved values. Errors: ValueError; nothing has changed
    *  then. */
   void restore(double scale, std::int64_t unskipped);
-  /** Sets the state; restore() without a check. `counts` counts a check. */
-  void change(const ScaleState& state, ScaleReason reason, bool counts);
-  /** Throws what restore() would throw. */
-  static void check(double scale, std::int64_t unskipped);
+  /** Sets the state; restore() without a check of the values. */
+  void change(const ScaleState& state, ScaleReason reason);
   /** Returns the latest kEvents changes of the scale and overflows, oldest first. Changes on a
    *  device are combined into one event whenever the host reads the scale. */
   std::vector<ScaleEvent> events() const;
@@ -107,18 +124,14 @@ class MZ_API LossScaler {
   /** Sets a function that is called when a capture that uses the scale is abandoned. */
   void set_abandoned(std::function<void()> abandoned);
 
-  /** Returns true if the scale changes in the memory of `device`: the device is not the CPU,
-   *  and the scale is dynamic. */
-  bool lives_on(Device device) const { return device != cpu && dynamic(); }
-  /** Returns the scale in device memory, 0-dim of dtype f32 or f64. Moves the scale to the device.
-   *  In a captured step, each replay uploads the host's changes. Errors: OutOfMemory. */
-  Tensor on(Device device, DType dtype);
-  /** Returns 1 / scale as a factor of gradients on a device. Errors: as on(). */
-  optim::Factor inverse(Device device);
+  /** Returns the present scale for gradients on a device: of a dynamic scale the memory that
+   *  changes there. Moves the scale to the device; in a captured step, each replay uploads the
+   *  host's changes. Errors: OutOfMemory. */
+  ScaleValue on(Device device);
+  /** Returns x, in f32 if it is 16-bit, times the present scale. Errors: as on(). */
+  Tensor times(const Tensor& x);
   /** Returns the device whose memory has the scale. */
   Device device() const;
-  /** Returns a number that changes whenever the scale may change. */
-  std::int64_t version() const;
 
   /** Returns a call on the scale that changes nothing; moves the scale to the device. */
   ScaleCall call(Device device);
@@ -143,5 +156,8 @@ class MZ_API LossScaler {
 
 /** Returns the pointers of a flag; null pointers if it is undefined. */
 OverflowFlag pointers_of(const optim::FoundInf& found);
+/** Adds the count of an optimizer's pending step to a call, or counts it now if its counters are
+ *  not on the device of the call. */
+void add_step(ScaleCall& call, Device device, optim::DeviceStepState& steps);
 
 }  // namespace mezzo::amp

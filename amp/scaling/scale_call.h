@@ -1,47 +1,103 @@
-// ScaleCall: one kernel call on a loss scale, which counts a step, notes an overflow and updates
-// the scale where the gradients are. Parsed by g++ and by nvcc.
-// See also: ../../cuda/kernels/scale_call.cu (the kernel of CUDA devices).
+// The update of every loss scale, from one formula: ScaleRule and ScaleState hold a scale,
+// ScaleCall is the kernel call that counts a step, notes an overflow and updates the scale where
+// the gradients are. Parsed by g++ and by nvcc. See also: ../../cuda/kernels/scale_call.cu (the
+// kernel of CUDA devices).
 #pragma once
 
-#include "../../optim/clock.h"
 #include "../../optim/nonfinite_location.h"
-#include "scale_rule.h"
+#include "../../optim/step_record.h"
 
 namespace mezzo::amp {
 
-/** A loss scale and its counters, in the memory of the device that has the gradients. */
-struct ScaleCell {
-  using Word = optim::NonfiniteLocation::Word;
+/** The smallest normal f32, the lower bound of every scale: 1 / scale stays finite. */
+inline constexpr double kScaleFloor = 0x1p-126;
 
-  ScaleState state;
-  std::int64_t overflows = 0, checks = 0;        // checks with an overflow; all checks
-  std::int32_t found = 0;                        // the check in progress has an overflow
-  std::int32_t any = 0;                          // the check in progress has gradients
-  Word first = optim::NonfiniteLocation::kNone;  // first location of the check in progress
-  // First location of the latest check with an overflow.
-  Word first_nonfinite = optim::NonfiniteLocation::kNone;
+/** The constants of a loss scale. */
+struct ScaleRule {
+  double growth = 2;           // factor of a growth
+  double backoff = 0.5;        // factor after an overflow
+  double least = kScaleFloor;  // lower bound
+  double most = 0;             // upper bound
+  std::int64_t window = 2000;  // consecutive checks without overflow before the scale grows
+  std::int64_t tolerance = 1;  // consecutive overflows after which the scale backs off
+  bool dynamic = true;         // false: checks are only counted
+  bool is_f32 = false;         // the scale is rounded to f32
+  bool stops_at_most = true;   // a growth beyond `most` is cut to `most`; false: it is left out
+
+  /** Returns the value as a scale is stored. */
+  MZ_HD double stored(double value) const {
+    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  }
+};
+
+/** A loss scale, its counters and the check in progress. */
+struct ScaleState {
+  using Word = optim::NonfiniteLocation::Word;
+  static constexpr Word kNone = optim::NonfiniteLocation::kNone;
+
+  double scale = 1;                        // what the loss is multiplied by
+  std::int64_t unskipped = 0;              // checks since the last overflow or growth
+  std::int64_t tolerance = 1;              // overflows left until the scale backs off
+  std::int64_t overflows = 0, checks = 0;  // checks with an overflow; all checks
+  Word first_nonfinite = kNone;            // first location of the latest check with an overflow
+  // The check in progress has an overflow, has gradients; its first location.
+  std::int32_t found = 0, any = 0;
+  Word first = kNone;
+
+  /** Adds an overflow to the check in progress. */
+  MZ_HD void note(Word location) {
+    found = 1;
+    if (location < first) first = location;
+  }
+  /** Completes the check: updates scale and counters, if there were gradients. */
+  MZ_HD void complete(const ScaleRule& rule) {
+    const bool overflow = found != 0;
+    ++checks;
+    if (overflow) {
+      ++overflows;
+      first_nonfinite = first;
+    }
+    if (overflow || any != 0) move(rule, overflow);
+    found = any = 0;
+    first = kNone;
+  }
+
+ private:
+  MZ_HD void move(const ScaleRule& rule, bool overflow) {
+    if (rule.dynamic && overflow) {
+      unskipped = 0;
+      if (tolerance > 0) --tolerance;
+      if (tolerance > 0) return;
+      const double lower = scale * rule.backoff;
+      const double least = rule.least > kScaleFloor ? rule.least : kScaleFloor;
+      scale = rule.stored(lower > least ? lower : least);
+      return;
+    }
+    tolerance = rule.tolerance;
+    if (unskipped < INT64_MAX) ++unskipped;
+    // unskipped can exceed the window after a load or a change of the window.
+    if (!rule.dynamic || unskipped < rule.window) return;
+    unskipped = 0;
+    const double higher = rule.stored(scale * rule.growth);
+    const bool fits = higher <= rule.most && higher - higher == 0;
+    if (fits || rule.stops_at_most) scale = fits ? higher : rule.most;
+  }
 };
 
 /** An overflow flag with the location of the first non-finite value. Both pointers may be null. */
 struct OverflowFlag {
   float* raised = nullptr;  // non-zero after an overflow
-  ScaleCell::Word* first = nullptr;
-
-  /** Resets the flag and the location. */
-  MZ_HD void reset() const {
-    if (raised) *raised = 0;
-    if (first) *first = optim::NonfiniteLocation::kNone;
-  }
+  ScaleState::Word* first = nullptr;
 };
 
 /** The arguments of a call. Pointers refer to memory of the device that runs it. */
 struct ScaleCall {
   static constexpr int kMostRaised = 8;
 
-  optim::ClockCall clock = {};  // counts a step first; nothing if its clocks are null
-  ScaleCell* cell = nullptr;
-  float* scale32 = nullptr;   // receives the scale as f32
-  double* scale64 = nullptr;  // receives the scale as f64
+  optim::StepCall step = {};    // counts a step first; nothing by default
+  ScaleState* state = nullptr;  // updated
+  float* scale32 = nullptr;     // receives the scale as f32; may be null
+  double* scale64 = nullptr;    // receives the scale as f64; may be null
   ScaleRule rule = {};
   OverflowFlag noted = {};  // added to the check in progress
   OverflowFlag reset = {};  // reset afterwards; may be equal to `noted`
@@ -52,30 +108,20 @@ struct ScaleCall {
   float* raised[kMostRaised] = {};
   bool raises_for_noted = false;  // raises them only if `noted` is raised
 
-  /** Updates the cell. For one thread. */
-  MZ_HD void run_cell() const {
-    const bool noted_one = noted.raised && *noted.raised != 0;
-    if (noted_one) {
-      cell->found = 1;
-      if (noted.first && *noted.first < cell->first) cell->first = *noted.first;
-    }
-    reset.reset();
-    if (found) cell->found = 1;
-    if (any) cell->any = 1;
-    const bool overflow = cell->found != 0;
+  /** Updates the scale. For one thread. */
+  MZ_HD void update() const {
+    const bool is_noted = noted.raised && *noted.raised != 0;
+    if (is_noted) state->note(noted.first ? *noted.first : ScaleState::kNone);
+    if (found) state->note(ScaleState::kNone);
+    if (any) state->any = 1;
+    if (reset.raised) *reset.raised = 0;
+    if (reset.first) *reset.first = ScaleState::kNone;
     for (float* flag : raised)
-      if (flag && (raises_for_noted ? noted_one : overflow)) *flag = 1;
+      if (flag && (raises_for_noted ? is_noted : state->found != 0)) *flag = 1;
     if (!completes) return;
-    ++cell->checks;
-    if (overflow || cell->any != 0) cell->state.move(rule, overflow);
-    if (overflow) {
-      ++cell->overflows;
-      cell->first_nonfinite = cell->first;
-    }
-    cell->found = cell->any = 0;
-    cell->first = optim::NonfiniteLocation::kNone;
-    *scale32 = static_cast<float>(cell->state.scale);
-    *scale64 = cell->state.scale;
+    state->complete(rule);
+    if (scale32) *scale32 = static_cast<float>(state->scale);
+    if (scale64) *scale64 = state->scale;
   }
 };
 

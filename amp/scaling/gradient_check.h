@@ -1,13 +1,22 @@
-// Processes that train copies of one model agree on overflows.
+// Divides gradients by the loss scale, finds non-finite ones, and lets processes that train copies
+// of one model agree on them.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "../../autograd/gradient_receiver.h"
-#include "../../optim/optimizer.h"
+#include "../scope_gradients.h"
 #include "loss_scaler.h"
 
 namespace mezzo::amp {
+
+/** Returns the flag on a device: itself, or a copy; reset memory if it is undefined. */
+optim::FoundInf moved_to(Device device, const optim::FoundInf& found);
+
+/** Computes the sums, with one pass for all that share device and factors. Raises `found` for new
+ *  non-finite gradients; its flag may be undefined. Waits for other devices than the flag's. */
+void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found);
 
 /** What reduces gradients over several processes; empty in one process. */
 using Receivers = std::vector<GradientReceiver*>;

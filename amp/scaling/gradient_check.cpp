@@ -1,0 +1,138 @@
+#include "gradient_check.h"
+
+#include <algorithm>
+#include <array>
+
+#include "../../tensor/comm/comm_error.h"
+#include "../../tensor/memory/transfer.h"
+#include "../../tensor/text/text.h"
+
+namespace mezzo::amp {
+
+using optim::FoundInf;
+using Word = optim::NonfiniteLocation::Word;
+
+namespace {
+
+Word location_of(const FoundInf& found) {
+  Word first = 0;
+  download(found.first, &first, sizeof first);
+  return first;
+}
+
+/** Raises a flag from the host, for a non-finite value at a location. */
+void raise(const FoundInf& found, Word location) {
+  const Word first = std::min(location, location_of(found));
+  found.flag.fill_(1);
+  upload(found.first, &first, sizeof first);
+}
+
+}  // namespace
+
+FoundInf moved_to(Device device, const FoundInf& found) {
+  if (found.flag.defined() && found.flag.device() == device) return found;
+  FoundInf moved = FoundInf::reset_on(device);
+  if (!found.flag.defined()) return moved;
+  moved.flag.copy_(found.flag);
+  moved.first.copy_(found.first);
+  return moved;
+}
+
+void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
+  while (!sums.empty()) {
+    const GradientSum first = sums.front();
+    const Device device = first.tensors.x.device();
+    const auto rest = std::stable_partition(sums.begin(), sums.end(), [&](const GradientSum& item) {
+      return item.tensors.x.device() == device && item.a == first.a && item.b == first.b &&
+             item.fresh == first.fresh;
+    });
+    std::vector<optim::AxpbyTensors> items;
+    for (auto item = sums.begin(); item != rest; ++item) items.push_back(item->tensors);
+    const bool checked = first.fresh && found.flag.defined();
+    const bool elsewhere = checked && device != found.flag.device();
+    const FoundInf here = elsewhere ? FoundInf::reset_on(device) : checked ? found : FoundInf{};
+    optim::axpby(items, first.a, first.b,
+                 checked ? optim::CheckFinite::x : optim::CheckFinite::none, here);
+    if (elsewhere && here.raised()) raise(found, location_of(here));
+    sums.erase(sums.begin(), rest);
+  }
+}
+
+// ---- several processes --------------------------------------------------------------------------
+
+namespace {
+
+/** What a process knows, as numbers. kLocal: its own gradients overflowed; -1 if not known. */
+enum Number : std::size_t { kFlags, kScale, kChecks, kLocal, kNumbers };
+/** Parts of kFlags. */
+enum Flag : unsigned { kRaised = 1, kHasGradients = 2 };
+
+void require_one_scale(std::span<const double> all) {
+  for (std::size_t r = kNumbers; r < all.size(); r += kNumbers)
+    if (all[r + kScale] != all[kScale] || all[r + kChecks] != all[kChecks])
+      fail<CommError>("amp", {.what = "the loss scale differs",
+                              .got = str(all[kScale], " on rank 0 after ", all[kChecks],
+                                         " checks, ", all[r + kScale], " on rank ", r / kNumbers,
+                                         " after ", all[r + kChecks], " checks")});
+}
+
+/** Returns where the first process was that had the overflow in its own gradients. */
+std::string origin_of(std::span<const double> all) {
+  for (std::size_t r = 0; r < all.size(); r += kNumbers)
+    if (all[r + kLocal] < 0) return {};
+  for (std::size_t r = 0; r < all.size(); r += kNumbers)
+    if (all[r + kLocal] > 0) return str(", first on rank ", r / kNumbers);
+  return ", on no rank alone: in the sum";
+}
+
+double found_local_overflow(const Receivers& receivers) {
+  bool is_known = true, any = false;
+  for (GradientReceiver* const receiver : receivers) {
+    const std::optional<bool> one = receiver->found_local_overflow();
+    is_known = is_known && one.has_value();
+    any = any || one.value_or(false);
+  }
+  return any ? 1 : is_known ? 0 : -1;
+}
+
+/** Returns the first location that a process has. */
+Word first_of_all(GradientReceiver& receiver, Word mine) {
+  const std::array<double, 2> halves{static_cast<double>(mine >> 32),
+                                     static_cast<double>(mine & 0xffffffff)};
+  const std::vector<double> all = receiver.gather(halves);
+  Word first = optim::NonfiniteLocation::kNone;
+  for (std::size_t i = 0; i < all.size(); i += 2)
+    first = std::min(first, static_cast<Word>(all[i]) << 32 | static_cast<Word>(all[i + 1]));
+  return first;
+}
+
+}  // namespace
+
+void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers) {
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const optim::Slot& slot : optimizer.slots(group))
+      if (GradientReceiver* const receiver = gradient_receiver(slot.param);
+          receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
+        receivers.push_back(receiver);
+}
+
+bool agree(const Receivers& receivers, LossScaler& scaler, const FoundInf& found,
+           bool has_gradients) {
+  if (receivers.empty()) return has_gradients;
+  const unsigned mine = (found.raised() ? kRaised : 0u) | (has_gradients ? kHasGradients : 0u);
+  const std::array<double, kNumbers> known{static_cast<double>(mine), scaler.loss_scale(),
+                                           static_cast<double>(scaler.checks()),
+                                           found_local_overflow(receivers)};
+  const std::vector<double> all = receivers[0]->gather(known);
+  require_one_scale(all);
+  unsigned flags = 0;
+  for (std::size_t r = 0; r < all.size(); r += kNumbers)
+    flags |= static_cast<unsigned>(all[r + kFlags]);
+  if ((flags & kRaised) != 0) {
+    scaler.set_overflow_origin(origin_of(all));
+    raise(found, first_of_all(*receivers[0], location_of(found)));
+  }
+  return (flags & kHasGradients) != 0;
+}
+
+}  // namespace mezzo::amp
