@@ -24,16 +24,38 @@ std::vector<const void*> addresses_of(const Optimizer& optimizer) {
 
 }  // namespace
 
-void CapturedSteps::finish_capture() { addresses_ = addresses_of(state_->optimizer()); }
+void CapturedSteps::finish_capture() {
+  state_->flush();
+  state_->end_capture();
+  addresses_ = addresses_of(state_->optimizer());
+}
+
+void CapturedSteps::abandon_capture() noexcept {
+  state_->end_capture();
+  Optimizer* const optimizer = state_->owner();
+  if (!optimizer) return;
+  if (OptimizerHooks* hooks = optimizer->hooks()) hooks->capture_abandoned(*optimizer);
+}
 
 void CapturedSteps::before_replay() {
-  if (addresses_of(state_->optimizer()) == addresses_) return;
+  Optimizer& optimizer = state_->optimizer();
+  state_->require_count();
+  state_->flush();
+  if (OptimizerHooks* hooks = optimizer.hooks()) hooks->before_replay(optimizer);
+  state_->send();
+  if (addresses_of(optimizer) == addresses_) return;
   fail<StateError>(
       "Graph.replay",
       {.what = "the memory of an optimizer's parameters or states has changed since the capture",
        .hint = "capture the step again after moving or converting a model, or dropping states"});
 }
 
-void CapturedSteps::after_replay() { state_->run_ahead(steps); }
+void CapturedSteps::after_replay() {
+  Optimizer& optimizer = state_->optimizer();
+  state_->run_ahead(steps);
+  optimizer.written();
+  if (OptimizerHooks* hooks = optimizer.hooks()) hooks->after_replay(optimizer);
+  state_->poll();
+}
 
 }  // namespace mezzo::optim

@@ -10,8 +10,9 @@ namespace mezzo::optim {
 
 class DeviceStepState;
 
-/** Counts the steps of each replay. Checks before it that the optimizer's tensors have the
- *  addresses that the graph recorded: memory that was freed since may belong to other tensors. */
+/** Uploads before each replay what has changed on the host, and counts the steps of the replay.
+ *  Checks that the optimizer's tensors have the addresses that the graph recorded: memory that was
+ *  freed since may belong to other tensors. */
 class CapturedSteps final : public CaptureParticipant {
  public:
   explicit CapturedSteps(std::shared_ptr<DeviceStepState> state) : state_(std::move(state)) {}
@@ -19,6 +20,7 @@ class CapturedSteps final : public CaptureParticipant {
   std::int64_t steps = 0;  // in one replay
 
   void finish_capture() override;
+  void abandon_capture() noexcept override;
   void before_replay() override;
   void after_replay() override;
 

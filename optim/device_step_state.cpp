@@ -24,9 +24,12 @@ Optimizer& DeviceStepState::optimizer() const {
 // ---- steps --------------------------------------------------------------------------------------
 
 void DeviceStepState::send() {
-  counters_.send(optimizer());
-  upload(memory_, &record_, sizeof record_);
-  current_ = true;
+  if (!current_) {
+    counters_.send(optimizer());
+    upload(memory_, &record_, sizeof record_);
+    current_ = true;
+  }
+  counters_.send_rates(optimizer());
 }
 
 void DeviceStepState::start(Device to) {
@@ -44,8 +47,7 @@ void DeviceStepState::start(Device to) {
     memory_ = memory;
   }
   if (capturing) return join_capture();
-  if (!current_) send();
-  counters_.send_rates(optimizer());
+  send();
 }
 
 std::vector<StepCall> DeviceStepState::count_of(std::span<const ParamUpdate> updates,
@@ -138,35 +140,12 @@ void DeviceStepState::join_capture() {
   Capture* const capture = Capture::current();
   if (!capture) return;
   if (!recording_) recording_ = std::make_shared<CapturedSteps>(shared_from_this());
-  capture->join(shared_from_this());
   capture->join(recording_);
 }
 
-void DeviceStepState::finish_capture() {
-  flush();
-  recording_.reset();
-}
-
-void DeviceStepState::abandon_capture() noexcept {
+void DeviceStepState::end_capture() noexcept {
   pending_.clear();
   recording_.reset();
-  if (!optimizer_) return;
-  if (OptimizerHooks* hooks = optimizer_->hooks()) hooks->capture_abandoned(*optimizer_);
-}
-
-void DeviceStepState::before_replay() {
-  counters_.require_count(optimizer());
-  flush();
-  if (OptimizerHooks* hooks = optimizer().hooks()) hooks->before_replay(optimizer());
-  if (!current_) send();
-  counters_.send_rates(optimizer());
-}
-
-void DeviceStepState::after_replay() {
-  run_ahead(0);
-  optimizer().written();
-  if (OptimizerHooks* hooks = optimizer().hooks()) hooks->after_replay(optimizer());
-  poll();
 }
 
 }  // namespace mezzo::optim

@@ -20,14 +20,13 @@ class StepObserver;
 
 /** The results of an optimizer's steps, on the host and on a device, with the device copy of its
  *  counters. Shared by the optimizer and the graphs of captured steps. */
-class MZ_API DeviceStepState final : public CaptureParticipant,
-                                     public std::enable_shared_from_this<DeviceStepState> {
+class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceStepState> {
  public:
   explicit DeviceStepState(Optimizer& optimizer) : optimizer_(&optimizer) {}
   /** Called when the optimizer is destroyed. */
   void detach() { optimizer_ = nullptr; }
   /** Returns the optimizer; null after it was destroyed. */
-  const Optimizer* owner() const { return optimizer_; }
+  Optimizer* owner() const { return optimizer_; }
   /** Returns the optimizer. Errors: StateError in the name of a replay if it was destroyed. */
   Optimizer& optimizer() const;
 
@@ -77,16 +76,17 @@ class MZ_API DeviceStepState final : public CaptureParticipant,
    *  taken. */
   bool was_skipped(std::int64_t steps);
 
-  void before_replay() override;
-  void after_replay() override;
-  void finish_capture() override;
-  void abandon_capture() noexcept override;
+  // ---- captured steps ---------------------------------------------------------------------------
   /** Joins the capture in progress, if any. */
   void join_capture();
+  /** The capture has ended: drops a step that is still pending. */
+  void end_capture() noexcept;
+  /** Uploads what has changed on the host. */
+  void send();
+  /** Throws if parameters were added since the latest start(). Errors: StateError. */
+  void require_count() const { counters_.require_count(optimizer()); }
 
  private:
-  void send();
-
   Optimizer* optimizer_;
   DeviceCounters counters_;
   StepRecord record_;

@@ -284,6 +284,7 @@ class MZ_API Optimizer {
 
  private:
   friend class StateLoad;
+  friend class CapturedSteps;
   friend class DeviceCounters;
   friend class DeviceStepState;
   std::vector<ParamUpdate> collect();

@@ -1,5 +1,7 @@
 #include "step_result.h"
 
+#include <array>
+
 #include "../tensor/device/capture.h"
 #include "device_step_state.h"
 
@@ -22,12 +24,8 @@ StepResult::Value StepResult::value() const {
 }
 
 std::string_view name(StepResult::Value result) {
-  switch (result) {
-    case StepResult::stepped: return "stepped";
-    case StepResult::skipped: return "skipped";
-    case StepResult::no_grads: break;
-  }
-  return "no_grads";
+  constexpr std::array<std::string_view, 3> names{"stepped", "skipped", "no_grads"};
+  return names[result];
 }
 
 }  // namespace mezzo::optim
