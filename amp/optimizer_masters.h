@@ -25,6 +25,11 @@ inline bool through_master(const optim::Slot& slot) { return slot.master.defined
  *  step. */
 bool keeps_gradients_scaled(const SessionCore& core, const optim::Optimizer& optimizer);
 
+/** Returns the device of all parameters; the CPU if they are on several. */
+Device device_of_params(const optim::Optimizer& optimizer);
+/** Throws if 16-bit parameters have gradients and none of their masters has. Errors: StateError. */
+void require_masters_gradients(const optim::Optimizer& optimizer);
+
 /** Creates masters for the 16-bit parameters of `slots` that require or have gradients. Their
  * values come from `conversion`, if it holds the parameter's value before it became 16-bit. */
 void create_masters(const SessionCore& core, const optim::Optimizer& optimizer,

@@ -95,10 +95,12 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   core->scalers.assign(static_cast<std::size_t>(properties.num_losses), LossScaler(properties));
   core->overflows.resize(core->scalers.size());
   for (LossScaler& scaler : core->scalers)
-    scaler.set_gradient_namer([weak = std::weak_ptr(core)](const optim::NonfiniteLocation& noted) {
-      const auto alive = weak.lock();
-      return alive ? alive->name_of(noted) : "";
-    });
+    scaler.set_owner(
+        [weak = std::weak_ptr(core)](const optim::NonfiniteLocation& noted) {
+          const auto alive = weak.lock();
+          return alive ? alive->name_of(noted) : "";
+        },
+        nullptr);
   return core;
 }
 
@@ -121,12 +123,6 @@ void drop_gradients(const OptimizerList& optimizers) {
         if (slot.master.defined()) slot.param.set_grad({});
 }
 
-void require_closed_scopes(const SessionCore& core) {
-  if (core.open_scopes > 0)
-    fail<StateError>("Session.close",
-                     {.what = "a scale_loss scope is open", .hint = "close the scope first"});
-}
-
 /** Removes everything that a session attached. Does not allocate. */
 void detach(SessionCore& core) {
   core.live = false;
@@ -136,6 +132,7 @@ void detach(SessionCore& core) {
   while (!core.optimizers.empty())  // detaching removes it from the list
     core.optimizers.back()->optimizer()->attach(nullptr);
   core.masters.clear();
+  for (std::list<ScopeOverflow>& of_loss : core.overflows) of_loss.clear();
 }
 
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */
@@ -228,7 +225,7 @@ Session& Session::operator=(Session&& other) noexcept {
 Session::~Session() {
   if (!core_) return;
   try {
-    require_closed_scopes(*core_);
+    core_->require_no_scope("Session.close");
   } catch (const std::exception& error) {
     log_text(Severity::error, error.what());  // the gradients of the scope stay scaled
   }
@@ -241,7 +238,7 @@ Session::~Session() {
 
 void Session::close() {
   if (!core_) return;
-  require_closed_scopes(*core_);
+  core_->require_no_scope("Session.close");
   end(*core_);
 }
 

@@ -2,6 +2,7 @@
 // it through Session.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,14 +21,14 @@ class AmpOptimizerState;
  *  optimizers, to the next scope of the same loss that checks. */
 struct ScopeOverflow {
   optim::FoundInf flag;
-  std::vector<std::weak_ptr<AmpOptimizerState>> optimizers;  // empty: the flag is not in use
+  std::vector<std::shared_ptr<AmpOptimizerState>> optimizers;  // empty: the flag is not in use
 };
 
 /** State of one session. */
 struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   Properties properties;
   std::vector<LossScaler> scalers;
-  std::vector<std::vector<ScopeOverflow>> overflows;  // of each scaler; flags are used again
+  std::vector<std::list<ScopeOverflow>> overflows;  // of each scaler; flags are used again
   std::vector<nn::Module> models;
   std::vector<nn::Module> modules;  // the models and all their submodules when attached
   std::vector<Tensor> lowered;      // parameters and buffers that this session made 16-bit

@@ -52,13 +52,22 @@ std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer
   return std::nullopt;
 }
 
-std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
+namespace {
+
+/** Returns the text of what `find` returns; empty if that is nothing or it throws. */
+template <class F> std::string text_or_empty(const F& find) noexcept {
   try {
-    const auto found = first_nonfinite_gradient(optimizer);
+    const std::optional<NonfiniteGradient> found = find();
     return found ? found->text() : "";
   } catch (...) {
     return {};
   }
+}
+
+}  // namespace
+
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
+  return text_or_empty([&] { return first_nonfinite_gradient(optimizer); });
 }
 
 // ---- locations recorded by a device -------------------------------------------------------------
@@ -78,9 +87,8 @@ Shape place_in_memory(const Tensor& x, std::int64_t element) {
 }
 
 double value_of(optim::NonfiniteLocation::Kind kind) {
-  using Kind = optim::NonfiniteLocation::Kind;
-  if (kind == Kind::nan) return std::nan("");
-  return kind == Kind::infinity ? HUGE_VAL : -HUGE_VAL;
+  constexpr double values[] = {NAN, HUGE_VAL, -HUGE_VAL};
+  return values[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace
@@ -98,21 +106,19 @@ std::size_t optimizer_of(const optim::NonfiniteLocation& noted) {
 
 std::string nonfinite_gradient_text(const optim::Optimizer& optimizer,
                                     const optim::NonfiniteLocation& noted) noexcept {
-  try {
-    std::size_t position = noted.number % kPositions, left = position;
+  return text_or_empty([&]() -> std::optional<NonfiniteGradient> {
+    const std::size_t position = noted.number % kPositions;
+    std::size_t left = position;
     for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
       const std::span<const optim::Slot> slots = optimizer.slots(group);
-      if (left >= slots.size()) {
-        left -= slots.size();
-        continue;
-      }
-      const Tensor& param = slots[left].param;
-      return NonfiniteGradient{name_in(optimizer, param, position),
-                               place_in_memory(param, noted.element), value_of(noted.kind)}
-          .text();
+      if (left < slots.size())
+        return NonfiniteGradient{name_in(optimizer, slots[left].param, position),
+                                 place_in_memory(slots[left].param, noted.element),
+                                 value_of(noted.kind)};
+      left -= slots.size();
     }
-  } catch (...) {}
-  return {};
+    return std::nullopt;
+  });
 }
 
 }  // namespace mezzo::amp

@@ -47,20 +47,11 @@ void AmpOptimizerState::prepare(Seen& seen) {
   gradients.prepare(*optimizer_, seen, keeps_scaled() && holds_gradients_);
 }
 
-Device AmpOptimizerState::device_of_params() const {
-  std::optional<Device> device;
-  each_slot(*optimizer_, [&](const Slot& slot) {
-    const Device here = slot.param.device();
-    device = device.value_or(here) == here ? here : cpu;
-  });
-  return device.value_or(cpu);
-}
-
 std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const ScaleValue& scale) {
   // Copies the scale: it may be updated before the step divides by it.
   Tensor have = scale.on_device.defined() ? scale.on_device.clone()
                                           : full({}, scale.on_host, {.dtype = DType::f64});
-  if (device_of_params() != have.device()) have = have.to(cpu);
+  if (device_of_params(*optimizer_) != have.device()) have = have.to(cpu);
   merged_ = {have};
   if (!holds_gradients_ && !gradients.has_stash()) return {1, 1};
   const Device device = have.device();
@@ -139,20 +130,6 @@ void AmpOptimizerState::require_stepped(std::string_view op) const {
                             .hint = hint});
 }
 
-void AmpOptimizerState::refuse_gradients_without_scope() const {
-  bool of_master = false, of_low = false;
-  each_slot(*optimizer_, [&](const Slot& slot) {
-    if (!through_master(slot)) return;
-    of_master = of_master || slot.master.grad().defined() || holds_gradients_;
-    of_low = of_low || slot.param.grad().defined();
-  });
-  if (of_low && !of_master)
-    fail<StateError>(str(optimizer_->type_name(), ".step"),
-                     {.what = "backward ran outside scale_loss",
-                      .got = "gradients of 16-bit parameters, none of their masters",
-                      .expected = "scale_loss(loss, optimizer, body) around backward"});
-}
-
 std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
                                                          optim::StepCondition& condition) {
   if (!core_->enabled()) return std::nullopt;
@@ -162,10 +139,10 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   condition.observer = shared_from_this();
   if (loss_of_flag_) condition.found = skip_flag_;
   if (holds_gradients_)
-    condition.unscale = ScaleValue{.on_device = held_scale_}.inverse(device_of_params());
+    condition.unscale = ScaleValue{.on_device = held_scale_}.inverse(device_of_params(*optimizer_));
   if (optimizer.skips_now(condition)) return StepResult::skipped;
   bring_masters_up_to_date(*core_, *optimizer_);
-  refuse_gradients_without_scope();
+  if (!holds_gradients_) require_masters_gradients(*optimizer_);
   return std::nullopt;
 }
 
@@ -266,12 +243,6 @@ void AmpOptimizerState::detached(Optimizer&) noexcept {
   each_slot(*optimizer_, [](Slot& slot) { slot.master = {}; });
   std::erase(core_->optimizers, this);
   optimizer_ = nullptr;
-}
-
-std::vector<Tensor> master_params(Optimizer& optimizer) {
-  if (const auto link = AmpOptimizerState::of(optimizer))
-    bring_masters_up_to_date(*link->core(), optimizer);
-  return optimizer.params();
 }
 
 }  // namespace mezzo::amp

@@ -43,7 +43,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Sets the earlier gradients aside; see ScopeGradients. */
   void prepare(Seen& seen);
   /** Appends the unscaling of this optimizer's new gradients to `sums`, and creates missing
-   *  masters. Errors: OutOfMemory; finish() takes its effect. */
+   *  masters. finish() applies the result. */
   void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums);
   /** Sets the unscaled gradients. */
   void finish();
@@ -84,11 +84,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
  private:
   /** Returns true if masters get no gradients: new ones stay scaled until the step. */
   bool keeps_scaled() const { return keeps_gradients_scaled(*core_, *optimizer_); }
-  /** Returns the device of all parameters; the CPU if they are on several. */
-  Device device_of_params() const;
   /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
   std::pair<optim::Factor, optim::Factor> merge_with(const ScaleValue& scale);
-  void refuse_gradients_without_scope() const;
   void finish_check();
   /** Forgets gradients that wait for a step. */
   void forget_gradients();

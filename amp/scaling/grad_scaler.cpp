@@ -32,26 +32,24 @@ void require_in_range(bool holds, std::string_view what, double got, std::string
 
 /** Throws unless the scale is positive and finite, also in f32. Errors: ValueError. */
 void require_scale(std::string_view what, double scale) {
-  require_in_range(std::isfinite(scale) && scale > 0 && std::isfinite(static_cast<float>(scale)) &&
-                       static_cast<float>(scale) > 0,
-                   what, scale, "a finite number > 0");
+  const auto narrow = static_cast<float>(scale);
+  require_in_range(std::isfinite(narrow) && narrow > 0, what, scale, "a finite number > 0");
 }
 
 /** Throws unless all options are in range. Errors: ValueError. */
 void check(const GradScalerOptions& o) {
+  const double least = o.min_scale.value_or(1), most = o.max_scale.value_or(least),
+               growth = o.growth_factor, backoff = o.backoff_factor;
   require_scale("init_scale", o.init_scale);
-  require_in_range(std::isfinite(o.growth_factor) && o.growth_factor > 1, "growth_factor",
-                   o.growth_factor, "a number > 1");
-  require_in_range(o.backoff_factor > 0 && o.backoff_factor < 1, "backoff_factor", o.backoff_factor,
-                   "a number in (0, 1)");
+  require_in_range(std::isfinite(growth) && growth > 1, "growth_factor", growth, "a number > 1");
+  require_in_range(backoff > 0 && backoff < 1, "backoff_factor", backoff, "a number in (0, 1)");
   require_in_range(o.growth_interval >= 1, "growth_interval", o.growth_interval, "at least 1");
   require_in_range(o.hysteresis >= 1, "hysteresis", o.hysteresis, "at least 1");
   require_in_range(o.max_consecutive_skips >= 0, "max_consecutive_skips", o.max_consecutive_skips,
                    "0 (never) or a count");
-  if (o.min_scale) require_scale("min_scale", *o.min_scale);
-  if (o.max_scale) require_scale("max_scale", *o.max_scale);
-  if (o.min_scale && o.max_scale)
-    require_in_range(*o.min_scale <= *o.max_scale, "min_scale", *o.min_scale, "at most max_scale");
+  require_scale("min_scale", least);
+  require_scale("max_scale", most);
+  require_in_range(!o.min_scale || least <= most, "min_scale", least, "at most max_scale");
 }
 
 double to_f32(double scale) { return static_cast<double>(static_cast<float>(scale)); }
@@ -145,9 +143,8 @@ GradScaler::GradScaler(const GradScalerOptions& options)
     : options_(options),
       scaler_(rule_of(options),
               ScaleState{.scale = to_f32(options.init_scale), .tolerance = options.hysteresis}) {
-  scaler_.set_gradient_namer(
-      [this](const optim::NonfiniteLocation& noted) { return text_of(noted); });
-  scaler_.set_abandoned([this] { end_iteration(false); });
+  scaler_.set_owner([this](const optim::NonfiniteLocation& noted) { return text_of(noted); },
+                    [this] { end_iteration(false); });
 }
 
 GradScaler::GradScaler(const GradScaler& other) : GradScaler(other.options_) { *this = other; }
@@ -197,7 +194,7 @@ std::vector<optim::AxpbyTensors> work_of(const Optimizer& optimizer, std::size_t
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const optim::Slot& slot : optimizer.slots(group)) {
       const std::size_t here = position++;
-      const Tensor grad = unscales ? slot.param.grad() : slot.target().grad();
+      const Tensor grad = slot.param.grad();
       if (!grad.defined()) continue;
       require_reduced(slot.param, unscales ? "GradScaler.unscale_" : "GradScaler.step",
                       "leave no_sync before the last backward");

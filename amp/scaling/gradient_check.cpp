@@ -6,6 +6,7 @@
 #include "../../tensor/comm/comm_error.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
+#include "scale_call.h"
 
 namespace mezzo::amp {
 
@@ -121,7 +122,7 @@ bool agree(const Receivers& receivers, LossScaler& scaler, const FoundInf& found
   if (receivers.empty()) return has_gradients;
   const unsigned mine = (found.raised() ? kRaised : 0u) | (has_gradients ? kHasGradients : 0u);
   const std::array<double, kNumbers> known{static_cast<double>(mine), scaler.loss_scale(),
-                                           static_cast<double>(scaler.checks()),
+                                           static_cast<double>(scaler.state().checks),
                                            found_local_overflow(receivers)};
   const std::vector<double> all = receivers[0]->gather(known);
   require_one_scale(all);

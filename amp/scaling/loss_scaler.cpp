@@ -180,10 +180,7 @@ LossScaler& LossScaler::operator=(const LossScaler& other) {
   return *this;
 }
 
-LossScaler::~LossScaler() {
-  state_->namer = nullptr;
-  state_->abandoned = nullptr;
-}
+LossScaler::~LossScaler() { set_owner(nullptr, nullptr); }
 
 // ---- for users ----------------------------------------------------------------------------------
 
@@ -198,7 +195,6 @@ const ScaleState& LossScaler::state() const {
 
 double LossScaler::loss_scale() const { return dynamic() ? state().scale : state_->state.scale; }
 std::int64_t LossScaler::unskipped() const { return state().unskipped; }
-std::int64_t LossScaler::checks() const { return state().checks; }
 bool LossScaler::dynamic() const { return state_->rule.dynamic; }
 Device LossScaler::device() const { return state_->device; }
 void LossScaler::make_room() const { state_->events.reserve(kEvents); }
@@ -209,19 +205,13 @@ std::vector<ScaleEvent> LossScaler::events() const {
   return state_->events;
 }
 
-namespace {
-
-void check(double scale, std::int64_t unskipped) {
-  const bool is_scale = std::isfinite(scale) && scale > 0;
-  if (is_scale && unskipped >= 0) return;
-  fail<ValueError>("loss scaler", {.what = is_scale ? "the counter must be non-negative"
-                                                    : "the loss scale must be finite and positive",
-                                   .got = is_scale ? str(unskipped) : str(scale)});
-}
-
-}  // namespace
-
 void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
+  const bool is_scale = std::isfinite(changed.scale) && changed.scale > 0;
+  if (!is_scale || changed.unskipped < 0)
+    fail<ValueError>("loss scaler",
+                     {.what = is_scale ? "the counter must be non-negative"
+                                       : "the loss scale must be finite and positive",
+                      .got = is_scale ? str(changed.unskipped) : str(changed.scale)});
   make_room();
   const double former = state().scale;
   state_->set(changed);
@@ -229,14 +219,12 @@ void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
 }
 
 void LossScaler::set_loss_scale(double scale) {
-  check(scale, 0);
   ScaleState changed = state();
   changed.scale = scale;
   change(changed, ScaleReason::set);
 }
 
 void LossScaler::restore(double scale, std::int64_t unskipped) {
-  check(scale, unskipped);
   ScaleState changed = state();
   changed.scale = scale;
   changed.unskipped = unskipped;
@@ -259,12 +247,9 @@ bool LossScaler::update(bool overflow, std::string first_nonfinite) {
 
 void LossScaler::set_overflow_origin(std::string origin) { state_->origin = std::move(origin); }
 
-void LossScaler::set_gradient_namer(
-    std::function<std::string(const optim::NonfiniteLocation&)> namer) {
+void LossScaler::set_owner(std::function<std::string(const optim::NonfiniteLocation&)> namer,
+                           std::function<void()> abandoned) {
   state_->namer = std::move(namer);
-}
-
-void LossScaler::set_abandoned(std::function<void()> abandoned) {
   state_->abandoned = std::move(abandoned);
 }
 

@@ -108,21 +108,19 @@ class MZ_API LossScaler {
   /** Sets the scale and the counter to saved values. Errors: ValueError; nothing has changed
    *  then. */
   void restore(double scale, std::int64_t unskipped);
-  /** Sets the state; restore() without a check of the values. */
+  /** Sets the state. Errors: as restore(). */
   void change(const ScaleState& state, ScaleReason reason);
   /** Returns the latest kEvents changes of the scale and overflows, oldest first. Changes on a
    *  device are combined into one event whenever the host reads the scale. */
   std::vector<ScaleEvent> events() const;
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
-  /** Returns the number of checks so far. */
-  std::int64_t checks() const;
   /** Sets what events() adds to the description of the next overflow: the process it comes from. */
   void set_overflow_origin(std::string origin);
-  /** Sets the function that describes the gradient at a location, for events(). */
-  void set_gradient_namer(std::function<std::string(const optim::NonfiniteLocation&)> namer);
-  /** Sets a function that is called when a capture that uses the scale is abandoned. */
-  void set_abandoned(std::function<void()> abandoned);
+  /** Sets the function that describes the gradient at a location, for events(), and one that is
+   *  called when a capture that uses the scale is abandoned. Both may be null. */
+  void set_owner(std::function<std::string(const optim::NonfiniteLocation&)> namer,
+                 std::function<void()> abandoned);
 
   /** Returns the present scale for gradients on a device: of a dynamic scale the memory that
    *  changes there. Moves the scale to the device; in a captured step, each replay uploads the

@@ -76,12 +76,19 @@ struct ScaledLoss::Scope {
  private:
   void check() const;
   bool needs_no_scaling() const;
+  /** Returns the parameters whose gradients an earlier scope has left scaled. */
+  Seen params_left_scaled() const {
+    Seen seen;
+    for (const auto& link : links)
+      if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
+    return seen;
+  }
   void set_gradients_aside();
   void unscale_gradients(const optim::FoundInf& found);
   void unscale_and_check();
-  ScopeOverflow& own_overflow(Device device);
-  std::vector<std::pair<ScopeOverflow*, Links>> delayed_overflows(Device device) const;
-  void raise_flags(const Links& optimizers, const optim::FoundInf& found, bool is_delayed);
+  std::vector<ScopeOverflow*> delayed_overflows() const;
+  ScopeOverflow& own_overflow() const;
+  void raise_flags(ScopeOverflow& overflow, bool is_delayed);
   void leave();
   /** Allows checks to change the scale in place: no gradient depends on it any more. */
   void stop_using_scale() {
@@ -140,10 +147,8 @@ void ScaledLoss::Scope::enter(const Tensor& unscaled) {
 /** Removes the earlier gradients of all optimizers and stashes them. Changes nothing if it
  *  throws. */
 void ScaledLoss::Scope::set_gradients_aside() {
-  Seen seen;
+  Seen seen = params_left_scaled();
   try {
-    for (const auto& link : links)
-      if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
     for (const auto& link : links)
       if (!link->pending) link->prepare(seen);
   } catch (...) {
@@ -178,35 +183,28 @@ void ScaledLoss::Scope::unscale_gradients(const optim::FoundInf& found) {
   for (const auto& link : links) link->finish();
 }
 
-/** Returns the first entry that is not in use, with its flag on a device. */
-ScopeOverflow& ScaledLoss::Scope::own_overflow(Device device) {
-  std::vector<ScopeOverflow>& all = core->overflows[loss_id()];
+/** Returns the scopes of this loss that have delayed their check, with their flags on the device of
+ *  the loss. */
+std::vector<ScopeOverflow*> ScaledLoss::Scope::delayed_overflows() const {
+  std::vector<ScopeOverflow*> delayed;
+  for (ScopeOverflow& entry : core->overflows[loss_id()]) {
+    if (entry.optimizers.empty()) continue;
+    entry.flag = moved_to(loss.device(), entry.flag);
+    for (const auto& link : entry.optimizers) (void)link->skip_flag(loss.device());
+    delayed.push_back(&entry);
+  }
+  return delayed;
+}
+
+/** Returns the first entry that is not in use, with its flag on the device of the loss. */
+ScopeOverflow& ScaledLoss::Scope::own_overflow() const {
+  std::list<ScopeOverflow>& all = core->overflows[loss_id()];
   auto entry = std::find_if(all.begin(), all.end(),
                             [](const ScopeOverflow& one) { return one.optimizers.empty(); });
   if (entry == all.end()) entry = all.insert(entry, ScopeOverflow{});
-  entry->flag = moved_to(device, entry->flag);
+  entry->flag = moved_to(loss.device(), entry->flag);
   entry->optimizers.reserve(links.size());
   return *entry;
-}
-
-/** Returns the scopes of this loss that have delayed their check, with their optimizers. */
-std::vector<std::pair<ScopeOverflow*, Links>> ScaledLoss::Scope::delayed_overflows(
-    Device device) const {
-  std::vector<std::pair<ScopeOverflow*, Links>> delayed;
-  if (options.delay_overflow_check) return delayed;
-  std::vector<ScopeOverflow>& all = core->overflows[loss_id()];
-  all.reserve(all.size() + 1);  // own_overflow() must not move the entries
-  for (ScopeOverflow& entry : all) {
-    if (entry.optimizers.empty()) continue;
-    entry.flag = moved_to(device, entry.flag);
-    Links& alive = delayed.emplace_back(&entry, Links{}).second;
-    for (const auto& remembered : entry.optimizers)
-      if (const auto link = remembered.lock()) {
-        (void)link->skip_flag(device);
-        alive.push_back(link);
-      }
-  }
-  return delayed;
 }
 
 /** Unscales the gradients, updates the scale and makes the next steps depend on the overflow flag,
@@ -228,47 +226,47 @@ void ScaledLoss::Scope::unscale_and_check() {
   }
   const Device device = loss.device();
   (void)scaler().call(device);
-  const std::vector<std::pair<ScopeOverflow*, Links>> delayed = delayed_overflows(device);
+  const bool delays = options.delay_overflow_check;
+  const std::vector<ScopeOverflow*> delayed =
+      delays ? std::vector<ScopeOverflow*>{} : delayed_overflows();
   for (const auto& link : links) (void)link->skip_flag(device);
-  const bool alone = links.size() == 1 && !options.delay_overflow_check && delayed.empty() &&
-                     !links[0]->depends_on_flag();
-  ScopeOverflow* const own = alone ? nullptr : &own_overflow(device);
-  const optim::FoundInf found = alone ? links[0]->skip_flag(device) : own->flag;
-  unscale_gradients(found);
-  if (options.delay_overflow_check) return own->optimizers.assign(links.begin(), links.end());
-  for (const auto& [former, optimizers] : delayed)
-    agree(receivers_of(optimizers), scaler(), former->flag);
-  agree(receivers_of(links), scaler(), found);
-  if (alone) {
+  if (links.size() == 1 && !delays && delayed.empty() && !links[0]->depends_on_flag()) {
+    const optim::FoundInf found = links[0]->skip_flag(device);
+    unscale_gradients(found);
+    agree(receivers_of(links), scaler(), found);
     links[0]->depend_on_flag(options.loss_id);
     return scaler().defer(found);
   }
-  for (const auto& [former, optimizers] : delayed) {
-    raise_flags(optimizers, former->flag, true);
-    former->optimizers.clear();
-  }
-  raise_flags(links, found, false);
+  ScopeOverflow& own = own_overflow();
+  unscale_gradients(own.flag);
+  for (const ScopeOverflow* former : delayed)
+    agree(receivers_of(former->optimizers), scaler(), former->flag);
+  if (!delays) agree(receivers_of(links), scaler(), own.flag);
+  own.optimizers.assign(links.begin(), links.end());
+  if (delays) return;
+  for (ScopeOverflow* former : delayed) raise_flags(*former, true);
+  raise_flags(own, false);
 }
 
-/** Adds a flag to the check of this loss, resets it, and makes the optimizers' next steps depend on
+/** Adds a flag to the check of this loss, resets it, and makes its optimizers' next steps depend on
  *  it; those of a delayed scope only on their own flag. Completes the check unless `is_delayed`. */
-void ScaledLoss::Scope::raise_flags(const Links& optimizers, const optim::FoundInf& found,
-                                    bool is_delayed) {
+void ScaledLoss::Scope::raise_flags(ScopeOverflow& overflow, bool is_delayed) {
   const Device device = loss.device();
-  for (const auto& link : optimizers) link->complete_check();
-  auto link = optimizers.begin();
+  for (const auto& link : overflow.optimizers) link->complete_check();
+  auto link = overflow.optimizers.begin();
+  const auto end = overflow.optimizers.end();
   do {
     ScaleCall call = scaler().call(device);
-    call.noted = pointers_of(found);
+    call.noted = pointers_of(overflow.flag);
     call.raises_for_noted = is_delayed;
     for (float*& flag : call.raised)
-      if (link != optimizers.end()) flag = (*link++)->skip_flag(device).flag.data<float>();
-    const bool is_last = link == optimizers.end();
-    if (is_last) call.reset = call.noted;
-    call.completes = call.any = is_last && !is_delayed;
+      if (link != end) flag = (*link++)->skip_flag(device).flag.data<float>();
+    if (link == end) call.reset = call.noted;
+    call.completes = call.any = link == end && !is_delayed;
     scaler().run(call);
-  } while (link != optimizers.end());
-  for (const auto& one : optimizers) one->depend_on_flag(options.loss_id);
+  } while (link != end);
+  for (const auto& one : overflow.optimizers) one->depend_on_flag(options.loss_id);
+  overflow.optimizers.clear();
 }
 
 /** Closes the scope. Errors: as unscaling; the scope's gradients are dropped then, as if the body
@@ -297,12 +295,10 @@ void ScaledLoss::Scope::exit() {
 
 void ScaledLoss::Scope::exit_by_exception() {
   std::erase_if(links, [](const auto& link) { return !link->optimizer(); });
-  Seen seen;
   if (!inert) {
     // With delay_unscale, new and earlier gradients are accumulated in one tensor. They stay, and
     // stay marked as scaled.
-    for (const auto& link : links)
-      if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
+    Seen seen = params_left_scaled();
     for (const auto& link : links)
       if (link->pending)
         link->gradients.forget_results();
@@ -385,7 +381,7 @@ void SessionCore::require_no_scope(std::string_view op) const {
 void SessionCore::require_between_iterations(std::string_view op) const {
   require_no_scope(op);
   for (const AmpOptimizerState* link : optimizers) link->require_stepped(op);
-  for (const std::vector<ScopeOverflow>& of_loss : overflows)
+  for (const std::list<ScopeOverflow>& of_loss : overflows)
     for (const ScopeOverflow& delayed : of_loss)
       if (!delayed.optimizers.empty() && delayed.flag.raised())
         fail<StateError>(op,
@@ -396,7 +392,7 @@ void SessionCore::require_between_iterations(std::string_view op) const {
 void SessionCore::forget_iteration() {
   for (const LossScaler& scaler : scalers) (void)scaler.state();  // completes its checks
   for (AmpOptimizerState* link : optimizers) link->forget_iteration();
-  for (std::vector<ScopeOverflow>& of_loss : overflows)
+  for (std::list<ScopeOverflow>& of_loss : overflows)
     for (ScopeOverflow& delayed : of_loss) {
       if (!delayed.optimizers.empty()) delayed.flag.reset();
       delayed.optimizers.clear();

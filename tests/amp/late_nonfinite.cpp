@@ -155,3 +155,17 @@ TEST_CASE("of several unread steps the last overflow is named", "[late][history]
     CHECK(scaler.events().size() == events);
   }
 }
+
+TEST_CASE("a gradient that overflows on another device than the loss is named", "[late][history]") {
+  const Tensor p = ones({2}, {.device = Device::best()}).requires_grad_(),
+               q = ones({2, 3}).requires_grad_();
+  optim::SGD optimizer({p, q}, {.lr = 0.1});
+  auto session = amp::initialize(nn::Linear{1, 1}, optimizer, quiet("O1"));
+  const Tensor factors = ones({6});
+  factors.select(0, 5).fill_(HUGE_VAL);
+  amp::scale_loss(sum(p) + sum(q * factors.view({2, 3})).to(p.device()), optimizer,
+                  [](const Tensor& scaled) { scaled.backward(); });
+  CHECK(optimizer.step() == optim::StepResult::skipped);
+  CHECK(latest(session.loss_scaler().events()) ==
+        "step 1: 65536 -> 32768 (overflow, inf at [1,2] of parameter 1)");
+}
