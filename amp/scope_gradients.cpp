@@ -1,8 +1,10 @@
 #include "scope_gradients.h"
 
-#include "../autograd/gradient_receiver.h"
+#include <algorithm>
+
 #include "../autograd/node.h"
 #include "../autograd/ops/create.h"
+#include "../tensor/text/text.h"
 #include "diagnose/nonfinite_gradient.h"
 
 namespace mezzo::amp {
@@ -10,9 +12,54 @@ namespace mezzo::amp {
 using optim::Optimizer;
 using optim::Slot;
 
+namespace {
+
+/** Returns the gradient itself if it can be written in place, otherwise a dense copy. */
 Tensor dense(const Tensor& grad) {
   return same_dense_layout(grad, grad) ? grad.detach() : grad.detach().contiguous();
 }
+
+/** Allocates a master's first gradient. */
+Tensor new_gradient(const Tensor& master) {
+  Tensor grad = empty_like(master);
+  grad.impl()->storage->set_category(MemoryCategory::gradients);
+  return grad;
+}
+
+}  // namespace
+
+std::vector<optim::AxpbyTensors> gradients_of(const Optimizer& optimizer, std::size_t index,
+                                              std::string_view op, bool writes) {
+  std::vector<optim::AxpbyTensors> gradients;
+  std::size_t position = 0;
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const Slot& slot : optimizer.slots(group)) {
+      const std::size_t here = position++;
+      const Tensor grad = slot.param.grad();
+      if (!grad.defined()) continue;
+      require_reduced(slot.param, op, "leave no_sync before the last backward");
+      if (writes && grad.dtype() == f16)
+        fail<DtypeError>(
+            op, {.what = str("parameter ", here, " has an f16 gradient"),
+                 .got = str(grad),
+                 .expected = "bf16, f32 or f64",
+                 .hint = "keep the parameters in f32 and run the forward pass under autocast"});
+      const Tensor x = writes ? dense(grad) : grad.detach();
+      gradients.push_back({x, {}, writes ? x : Tensor{}, gradient_number(index, here)});
+      if (writes && !same_dense_layout(grad, grad)) slot.param.set_grad(x);
+    }
+  return gradients;
+}
+
+void add_receivers(const Optimizer& optimizer, Receivers& receivers) {
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const Slot& slot : optimizer.slots(group))
+      if (GradientReceiver* const receiver = gradient_receiver(slot.param);
+          receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
+        receivers.push_back(receiver);
+}
+
+// ---- scopes -------------------------------------------------------------------------------------
 
 void ScopeGradients::mark_seen(Optimizer& optimizer, Seen& seen) {
   each_slot(optimizer, [&](Slot& slot) { seen.insert(slot.param.impl()); });
@@ -33,17 +80,6 @@ void ScopeGradients::enter() {
   for (const Tensor& param : entered_) param.set_grad({});
   entered_.clear();
 }
-
-namespace {
-
-/** Allocates a master's first gradient. */
-Tensor new_gradient(const Tensor& master) {
-  Tensor grad = empty_like(master);
-  grad.impl()->storage->set_category(MemoryCategory::gradients);
-  return grad;
-}
-
-}  // namespace
 
 void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, bool in_place,
                              const std::function<optim::Factor(Device)>& a, const optim::Factor& b,

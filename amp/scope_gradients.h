@@ -1,5 +1,5 @@
-// ScopeGradients: the gradients of one optimizer's parameters in a scope around a backward pass:
-// earlier ones are set aside and added again at its end.
+// The gradients of an optimizer as lists for kernels; and ScopeGradients, which sets earlier ones
+// aside in a scope around a backward pass and adds them again at its end.
 // See also: scaling/scale_loss.h (the scope).
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "../autograd/gradient_receiver.h"
 #include "optimizer_masters.h"
 
 namespace mezzo::amp {
@@ -23,10 +24,21 @@ struct GradientSum {
   bool fresh = true;  // x is a new gradient, to be checked for infinities and NaNs
 };
 
-/** Returns the gradient itself if it can be written in place, otherwise a dense copy. */
-Tensor dense(const Tensor& grad);
+/** Returns the gradients of an optimizer's parameters as x, numbered for a NonfiniteLocation. With
+ *  `writes` as out, too; a gradient with gaps or repeated elements is replaced by a dense copy
+ * then. `index` identifies the optimizer. Errors: StateError in the name of `op` for a gradient
+ * that was not reduced over the processes that train together; DtypeError for an f16 one if
+ * `writes`. */
+std::vector<optim::AxpbyTensors> gradients_of(const optim::Optimizer& optimizer, std::size_t index,
+                                              std::string_view op, bool writes);
 
-/** The gradients of one optimizer. */
+/** What reduces gradients over several processes; empty in one process. */
+using Receivers = std::vector<GradientReceiver*>;
+
+/** Adds the receivers of an optimizer's parameters, each once. */
+void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers);
+
+/** The gradients of one optimizer in a scope. */
 class ScopeGradients {
  public:
   /** Adds the optimizer's parameters to `seen`. */

@@ -185,33 +185,6 @@ Tensor GradScaler::scale(const Tensor& x) {
 
 namespace {
 
-/** Returns the gradients to check, numbered. To unscale in place, replaces a gradient with gaps or
- *  repeated elements by a dense copy. Errors: DtypeError for an f16 gradient to unscale. */
-std::vector<optim::AxpbyTensors> work_of(const Optimizer& optimizer, std::size_t number,
-                                         bool unscales) {
-  std::vector<optim::AxpbyTensors> work;
-  std::size_t position = 0;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const optim::Slot& slot : optimizer.slots(group)) {
-      const std::size_t here = position++;
-      const Tensor grad = slot.param.grad();
-      if (!grad.defined()) continue;
-      require_reduced(slot.param, unscales ? "GradScaler.unscale_" : "GradScaler.step",
-                      "leave no_sync before the last backward");
-      if (unscales && grad.dtype() == f16)
-        fail<DtypeError>(
-            "GradScaler.unscale_",
-            {.what = str("parameter ", here, " has an f16 gradient"),
-             .got = str(grad),
-             .expected = "bf16, f32 or f64",
-             .hint = "keep the parameters in f32 and run the forward pass under autocast"});
-      const Tensor in = unscales ? dense(grad) : grad.detach();
-      work.push_back({in, {}, unscales ? in : Tensor{}, gradient_number(number, here)});
-      if (unscales && !same_dense_layout(grad, grad)) slot.param.set_grad(in);
-    }
-  return work;
-}
-
 bool has_gradients(const Optimizer& optimizer) {
   const std::vector<Tensor> params = optimizer.params();
   return std::any_of(params.begin(), params.end(),
@@ -224,7 +197,8 @@ bool has_gradients(const Optimizer& optimizer) {
  *  `unscales`. */
 void GradScaler::examine(Optimizer& optimizer, PerOptimizer& state, bool unscales) {
   const NoGradNoCasts plain_ops;
-  const std::vector<optim::AxpbyTensors> work = work_of(optimizer, state.number, unscales);
+  const std::vector<optim::AxpbyTensors> work = gradients_of(
+      optimizer, state.number, unscales ? "GradScaler.unscale_" : "GradScaler.step", unscales);
   Receivers receivers;
   add_receivers(optimizer, receivers);
   state.had_gradients = !work.empty();

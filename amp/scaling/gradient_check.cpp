@@ -109,14 +109,6 @@ Word first_of_all(GradientReceiver& receiver, Word mine) {
 
 }  // namespace
 
-void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers) {
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const optim::Slot& slot : optimizer.slots(group))
-      if (GradientReceiver* const receiver = gradient_receiver(slot.param);
-          receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
-        receivers.push_back(receiver);
-}
-
 bool agree(const Receivers& receivers, LossScaler& scaler, const FoundInf& found,
            bool has_gradients) {
   if (receivers.empty()) return has_gradients;

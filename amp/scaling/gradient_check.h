@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "../../autograd/gradient_receiver.h"
 #include "../scope_gradients.h"
 #include "loss_scaler.h"
 
@@ -17,12 +16,6 @@ optim::FoundInf moved_to(Device device, const optim::FoundInf& found);
 /** Computes the sums, with one pass for all that share device and factors. Raises `found` for new
  *  non-finite gradients; its flag may be undefined. Waits for other devices than the flag's. */
 void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found);
-
-/** What reduces gradients over several processes; empty in one process. */
-using Receivers = std::vector<GradientReceiver*>;
-
-/** Adds the receivers of an optimizer's parameters, each once. */
-void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers);
 
 /** Raises `found` if another process that shares gradients raised its own, so that all take or skip
  *  the step. Returns true if this or another process has gradients. Call it in all processes once

@@ -93,11 +93,12 @@ class LossScaler::State final : public CaptureParticipant {
     note_change(former);
   }
   void send() {
-    if (std::exchange(sent, true)) return;
+    if (sent) return;
     const auto narrow = static_cast<float>(state.scale);
     upload(memory, &state, sizeof state);
     upload(scale32, &narrow, sizeof narrow);
     upload(scale64, &state.scale, sizeof state.scale);
+    sent = true;
   }
   void move_to(Device to) {
     if (to == device) return;

@@ -52,7 +52,7 @@ struct MZ_API ScaleEvent {
 
 /** The value of a loss scale at one time. */
 struct ScaleValue {
-  double on_host = 1;
+  double on_host = 1;        // the scale
   Tensor on_device = {};     // f64, one element; if defined, it replaces on_host
   std::int64_t version = 0;  // changes whenever the scale may change
 

@@ -32,20 +32,21 @@ struct ScaleRule {
 
 /** A loss scale, its counters and the check in progress. */
 struct ScaleState {
-  using Word = optim::NonfiniteLocation::Word;
-  static constexpr Word kNone = optim::NonfiniteLocation::kNone;
+  using Word = optim::NonfiniteLocation::Word;                    // a location
+  static constexpr Word kNone = optim::NonfiniteLocation::kNone;  // no location
 
-  double scale = 1;                        // what the loss is multiplied by
-  std::int64_t unskipped = 0;              // checks since the last overflow or growth
-  std::int64_t tolerance = 1;              // overflows left until the scale backs off
-  std::int64_t overflows = 0, checks = 0;  // checks with an overflow; all checks
-  Word first_nonfinite = kNone;            // first location of the latest check with an overflow
-  // The check in progress has an overflow, has gradients; its first location.
-  std::int32_t found = 0, any = 0;
-  Word first = kNone;
+  double scale = 1;              // what the loss is multiplied by
+  std::int64_t unskipped = 0;    // checks since the last overflow or growth
+  std::int64_t tolerance = 1;    // overflows left until the scale backs off
+  std::int64_t checks = 0;       // all checks
+  std::int64_t overflows = 0;    // checks with an overflow
+  Word first_nonfinite = kNone;  // first location of the latest check with an overflow
+  std::int32_t found = 0;        // the check in progress has an overflow
+  std::int32_t any = 0;          // the check in progress has gradients
+  Word first = kNone;            // first location of the check in progress
 
-  /** Adds an overflow to the check in progress. */
-  MZ_HD void note(Word location) {
+  /** Adds an overflow to the check in progress, with its location if that is known. */
+  MZ_HD void note(Word location = kNone) {
     found = 1;
     if (location < first) first = location;
   }
@@ -86,33 +87,32 @@ struct ScaleState {
 
 /** An overflow flag with the location of the first non-finite value. Both pointers may be null. */
 struct OverflowFlag {
-  float* raised = nullptr;  // non-zero after an overflow
-  ScaleState::Word* first = nullptr;
+  float* raised = nullptr;            // non-zero after an overflow
+  ScaleState::Word* first = nullptr;  // location of the first non-finite value
 };
 
 /** The arguments of a call. Pointers refer to memory of the device that runs it. */
 struct ScaleCall {
-  static constexpr int kMostRaised = 8;
+  static constexpr int kMostRaised = 8;  // flags that one call can raise
 
-  optim::StepCall step = {};    // counts a step first; nothing by default
-  ScaleState* state = nullptr;  // updated
-  float* scale32 = nullptr;     // receives the scale as f32; may be null
-  double* scale64 = nullptr;    // receives the scale as f64; may be null
-  ScaleRule rule = {};
-  OverflowFlag noted = {};  // added to the check in progress
-  OverflowFlag reset = {};  // reset afterwards; may be equal to `noted`
-  bool found = false;       // adds an overflow that the host has found
-  bool any = false;         // adds that there are gradients
-  bool completes = false;   // completes the check: updates the scale
-  // Flags to raise if the check has an overflow; null after the last one.
-  float* raised[kMostRaised] = {};
-  bool raises_for_noted = false;  // raises them only if `noted` is raised
+  optim::StepCall step = {};        // counts a step first; nothing by default
+  ScaleState* state = nullptr;      // updated
+  float* scale32 = nullptr;         // receives the scale as f32; may be null
+  double* scale64 = nullptr;        // receives the scale as f64; may be null
+  ScaleRule rule = {};              // how the scale is updated
+  OverflowFlag noted = {};          // added to the check in progress
+  OverflowFlag reset = {};          // reset afterwards; may be equal to `noted`
+  bool found = false;               // adds an overflow that the host has found
+  bool any = false;                 // adds that there are gradients
+  bool completes = false;           // completes the check: updates the scale
+  float* raised[kMostRaised] = {};  // flags to raise if the check has an overflow; may be null
+  bool raises_for_noted = false;    // raises them only if `noted` is raised
 
   /** Updates the scale. For one thread. */
   MZ_HD void update() const {
     const bool is_noted = noted.raised && *noted.raised != 0;
-    if (is_noted) state->note(noted.first ? *noted.first : ScaleState::kNone);
-    if (found) state->note(ScaleState::kNone);
+    if (is_noted && noted.first) state->note(*noted.first);
+    if (is_noted || found) state->note();
     if (any) state->any = 1;
     if (reset.raised) *reset.raised = 0;
     if (reset.first) *reset.first = ScaleState::kNone;
