@@ -318,7 +318,8 @@ Shape broadcast_with(const Shape& shape, const Shape& next, const OpInfo& info, 
 
 }  // namespace
 
-OutSpecs::OutSpecs(std::initializer_list<OutSpec> specs) {
+// MZ_API: ops of users construct it.
+MZ_API OutSpecs::OutSpecs(std::initializer_list<OutSpec> specs) {
   if (specs.size() > kMax)
     fail<ValueError>(
         "OutSpecs",

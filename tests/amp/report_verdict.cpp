@@ -345,7 +345,10 @@ TEST_CASE("a verdict on an infinite cast names the end of the range of its dtype
           "[amp][report]") {
   amp::report::RunData run;
   run.steps.emplace_back();
-  run.casts.push_back({.op = "matmul", .overflowed = 1});
+  amp::CastEntry cast;
+  cast.op = "matmul";
+  cast.overflowed = 1;
+  run.casts.push_back(cast);
   const auto text_in = [&](const char* dtype) {
     run.run.cast_dtype = dtype;
     const auto findings = amp::report::verdict(run);

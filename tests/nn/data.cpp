@@ -172,7 +172,7 @@ TEST_CASE("the batch of a loop stays valid when its body resumes the loader") {
   for (const Batch& batch : batches) {
     batches.resume({.sample = 4});
     REQUIRE(batch.x.defined());
-    CHECK(batch.x.to_vector<int>() == std::vector<int>{0, 1});
+    CHECK(batch.x.to_vector<int>() == std::vector<int>{0, 0, 1, 10});
     CHECK(batch.size() == 2);
   }
   CHECK(batches.begin()->x.to_vector<int>()[0] == 4);
