@@ -1,5 +1,8 @@
 // Rows: norms, softmax and losses.
+#include <array>
+
 #include "../../../tensor/core/dispatch.h"
+#include "../../../tensor/core/registry.h"
 #include "../../../tensor/ops/layer_norm.h"
 #include "row.h"
 
@@ -93,7 +96,11 @@ void add_norm_rows(std::vector<Row>& rows) {
       return layer_norm(x[0], columns(x), {.weight = x[1], .bias = x[2]});
     });
     add_pair(rows, "add_layer_norm", dtype, 2, [=](const Tensors& x) {
-      return apply_all<op::AddLayerNorm>({columns(x)}, x[0], x[0] * 0.5, x[1], x[2])[1];
+      const op::AddLayerNorm::Attrs attrs{columns(x)};
+      std::array<Tensor, 4> in{x[0], x[0] * 0.5, x[1], x[2]};
+      std::array<Tensor, op::AddLayerNorm::traits.outputs> out;
+      run(*find_op("add_layer_norm"), in, out, &attrs);
+      return out[1];
     });
     add_pair(rows, "rms_norm", dtype, 1,
              [=](const Tensors& x) { return rms_norm(x[0], columns(x), {.weight = x[1]}); });
