@@ -6,6 +6,7 @@
 #include "../autograd/ops/create.h"
 #include "../tensor/text/text.h"
 #include "diagnose/nonfinite_gradient.h"
+#include "optimizer_masters.h"
 
 namespace mezzo::amp {
 

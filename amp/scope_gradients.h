@@ -4,13 +4,14 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "../autograd/gradient_receiver.h"
-#include "optimizer_masters.h"
+#include "../optim/optimizer.h"
 
 namespace mezzo::amp {
 

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <unordered_set>
 

@@ -6,6 +6,7 @@
 #include "../../autograd/ops/pointwise.h"
 #include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
+#include "../optimizer_masters.h"
 #include "../session.h"
 #include "divergence.h"
 #include "gradient_check.h"
@@ -30,6 +31,8 @@ std::string AmpOptimizerState::text() const {
 }
 
 // ---- scopes -------------------------------------------------------------------------------------
+
+bool AmpOptimizerState::keeps_scaled() const { return keeps_gradients_scaled(*core_, *optimizer_); }
 
 bool AmpOptimizerState::fits(int loss, const ScaleValue& scale) const {
   if (!pending) return true;

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 #include <optional>
 
 #include "../scope_gradients.h"
+#include "../session_core.h"
 
 namespace mezzo::amp {
 
@@ -83,7 +85,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
 
  private:
   /** Returns true if masters get no gradients: new ones stay scaled until the step. */
-  bool keeps_scaled() const { return keeps_gradients_scaled(*core_, *optimizer_); }
+  bool keeps_scaled() const;
   /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
   std::pair<optim::Factor, optim::Factor> merge_with(const ScaleValue& scale);
   void finish_check();

@@ -7,6 +7,7 @@
 #include "../../optim/device_step_state.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
+#include "../optimizer_masters.h"
 #include "amp_optimizer_state.h"
 #include "gradient_check.h"
 #include "scale_call.h"

@@ -1,5 +1,6 @@
 #include "npy.h"
 
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <span>
