@@ -27,8 +27,7 @@ template <class E> class Convolution {
         x_(x),
         y_(y),
         columns_(plan.channels.out),
-        reads_in_place_(x_has_panel_elements() && plan.has_layout_of(x)),
-        sums_in_result_(y.volume.dtype == dtype_of<T>() && !y.channels_last()) {
+        reads_in_place_(x_has_panel_elements() && plan.has_layout_of(x)) {
     load_bias(bias);
     pack_weights(w);
   }
@@ -208,7 +207,7 @@ template <class E> class Convolution {
 
   /** Returns whether sums are collected before they are rounded: those of a row-major result, as a
    *  tile has few adjacent positions. */
-  bool needs_scratch() const { return !sums_in_result_ && !y_.channels_last(); }
+  bool needs_scratch() const { return y_.volume.dtype != dtype_of<T>() && !y_.channels_last(); }
 
   /** One panel of output channels of some images, and the buffer of its sums. */
   struct Target {
@@ -350,23 +349,32 @@ template <class E> class Convolution {
   const ConvPlan& plan_;
   Images x_, y_;
   ColumnPanels<E> columns_;
-  bool reads_in_place_, sums_in_result_;
+  bool reads_in_place_;
   Workspace<T> bias_;
   Workspace<E> weights_;
   std::vector<std::int64_t> weight_offsets_;
 };
 
-/** Computes y with the plan of `make_plan`: direct_plan or transposed_plan. */
-template <class MakePlan>
-void run_plan(MakePlan make_plan, const ConvGeometry& geometry, const Images& x, const Tensor& w,
-              const Tensor& bias, const Images& y) {
-  const Volume &from = x.volume, &to = y.volume;
-  visit_factors(from.dtype, w.dtype(), to.dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
-    const std::int64_t groups = geometry.groups;
-    const ConvPlan plan =
-        make_plan(geometry, {from.channels / groups, to.channels / groups, Factors<E>::kTerms},
-                  x.format, dense_format(w));
-    Convolution<E>(plan, x, w, bias, y).run();
+/** Computes a convolution with direct_plan, or a transposed one, whose geometry is that of the
+ *  convolution from its result to its input, with transposed_plan. */
+void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs, bool transposed) {
+  if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
+  const int dims = attrs.dims;
+  const Tensor x = dense(in[0], dims), w = dense(in[1], dims);
+  with_dense(out[0], dims, [&](const Tensor& y) {
+    const Images from = images_of(x, dims), to = images_of(y, dims);
+    const Volume &slid_over = transposed ? to.volume : from.volume,
+                 &positions = transposed ? from.volume : to.volume;
+    const ConvGeometry geometry =
+        conv_geometry(attrs, slid_over.size, positions.size, volume_of(w, dims).size);
+    visit_factors(
+        x.dtype(), w.dtype(), y.dtype() == DType::f64, [&]<class E>(std::type_identity<E>) {
+          const ConvChannels channels{from.volume.channels / attrs.groups,
+                                      to.volume.channels / attrs.groups, Factors<E>::kTerms};
+          const auto make_plan = transposed ? transposed_plan : direct_plan;
+          const ConvPlan plan = make_plan(geometry, channels, from.format, dense_format(w));
+          Convolution<E>(plan, from, w, in[2], to).run();
+        });
   });
 }
 
@@ -376,30 +384,12 @@ void run_plan(MakePlan make_plan, const ConvGeometry& geometry, const Images& x,
 
 namespace mezzo::op {
 
-using namespace cpu_kernels;
-
 void ConvFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
-  const int dims = attrs.dims;
-  const Tensor x = dense(in[0], dims), w = dense(in[1], dims);
-  with_dense(out[0], dims, [&](const Tensor& y) {
-    const Images from = images_of(x, dims), to = images_of(y, dims);
-    run_plan(direct_plan,
-             conv_geometry(attrs, from.volume.size, to.volume.size, volume_of(w, dims).size), from,
-             w, in[2], to);
-  });
+  cpu_kernels::convolve(in, out, attrs, false);
 }
 
 void ConvTransposeFunctions::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
-  const int dims = attrs.dims;
-  const Tensor x = dense(in[0], dims), w = dense(in[1], dims);
-  with_dense(out[0], dims, [&](const Tensor& y) {
-    const Images from = images_of(x, dims), to = images_of(y, dims);
-    run_plan(transposed_plan,
-             conv_geometry(attrs, to.volume.size, from.volume.size, volume_of(w, dims).size), from,
-             w, in[2], to);
-  });
+  cpu_kernels::convolve(in, out, attrs, true);
 }
 
 }  // namespace mezzo::op
