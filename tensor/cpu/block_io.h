@@ -19,6 +19,11 @@ template <class Value> class BlockReader {
         item_(static_cast<std::int64_t>(item_size(x.dtype()))),
         dtype_(x.dtype()) {}
   bool direct() const { return dtype_ == dtype_of<Value>(); }
+  DType dtype() const { return dtype_; }
+  /** Returns the address of element `at`, whose type must be V. */
+  template <class V> const V* in_place(std::int64_t at) const {
+    return reinterpret_cast<const V*>(data_) + at;
+  }
   /** Returns n values from element `at` on: in place if no conversion is needed, else in
    *  `buffer`. */
   const Value* read(std::int64_t at, std::int64_t n, Value* buffer) const {

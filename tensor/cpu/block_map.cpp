@@ -127,9 +127,12 @@ void scatter(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t
   });
 }
 
-template <class C> class BlockMap {
+/** Applies a function from blocks of V to blocks of C. */
+template <class V, class C> class BlockMap {
  public:
-  BlockMap(BlockFn<C> fn, Inputs in, Outputs out, const void* attrs) : fn_(fn), attrs_(attrs) {
+  using Fn = void (*)(const V* const* in, C* const* out, std::int64_t n, const void* attrs);
+
+  BlockMap(Fn fn, Inputs in, Outputs out, const void* attrs) : fn_(fn), attrs_(attrs) {
     Iteration iteration;
     for (const Tensor& y : out)
       if (y.defined()) iteration.set(y);
@@ -139,10 +142,10 @@ template <class C> class BlockMap {
   }
 
   void run(std::int64_t begin, std::int64_t end) const {
-    alignas(64) C values[kMaxBlockOperands][kBlock];
+    alignas(64) V values[kMaxBlockOperands][kBlock];
     alignas(64) C results[kMaxBlockOperands][kBlock];
     alignas(64) std::uint64_t scratch[kBlock];
-    const C* in[kMaxBlockOperands];
+    const V* in[kMaxBlockOperands];
     C* out[kMaxBlockOperands];
     for (std::size_t i = 0; i < num_in_; ++i)
       in[i] = prepare(in_[i], values[i], std::min(kBlock, end - begin));
@@ -157,32 +160,32 @@ template <class C> class BlockMap {
 
  private:
   /** Fills the buffer of a constant operand once. */
-  static const C* prepare(const Operand& x, C* buffer, std::int64_t n) {
+  static const V* prepare(const Operand& x, V* buffer, std::int64_t n) {
     if (x.layout == Operand::Layout::absent) return nullptr;
     if (x.layout == Operand::Layout::constant) {
-      convert(x.dtype, x.data, dtype_of<C>(), buffer, 1);
+      convert(x.dtype, x.data, dtype_of<V>(), buffer, 1);
       std::fill(buffer + 1, buffer + n, buffer[0]);
     }
     return buffer;
   }
 
-  void load(const Operand& x, std::int64_t at, std::int64_t n, C* buffer, void* scratch,
-            const C*& values) const {
-    const bool direct = x.dtype == dtype_of<C>();
+  void load(const Operand& x, std::int64_t at, std::int64_t n, V* buffer, void* scratch,
+            const V*& values) const {
+    const bool direct = x.dtype == dtype_of<V>();
     if (x.layout == Operand::Layout::linear) {
       const char* from = x.data + at * static_cast<std::int64_t>(item_size(x.dtype));
       if (direct)
-        values = reinterpret_cast<const C*>(from);
+        values = reinterpret_cast<const V*>(from);
       else
-        convert(x.dtype, from, dtype_of<C>(), buffer, n);
+        convert(x.dtype, from, dtype_of<V>(), buffer, n);
     } else if (x.layout == Operand::Layout::strided) {
       if (const char* run = direct ? side_by_side(x, at, n) : nullptr) {
-        values = reinterpret_cast<const C*>(run);
+        values = reinterpret_cast<const V*>(run);
         return;
       }
       values = buffer;
       gather(x, shape_, at, n, direct ? static_cast<void*>(buffer) : scratch);
-      if (!direct) convert(x.dtype, scratch, dtype_of<C>(), buffer, n);
+      if (!direct) convert(x.dtype, scratch, dtype_of<V>(), buffer, n);
     }
   }
 
@@ -190,7 +193,7 @@ template <class C> class BlockMap {
    *  broadcast row; else null. */
   const char* side_by_side(const Operand& x, std::int64_t at, std::int64_t n) const {
     const int last = shape_.rank() - 1;
-    if (x.strides[last] != static_cast<std::int64_t>(sizeof(C)) ||
+    if (x.strides[last] != static_cast<std::int64_t>(sizeof(V)) ||
         at % shape_[last] + n > shape_[last])
       return nullptr;
     const char* address = x.data;
@@ -222,7 +225,7 @@ template <class C> class BlockMap {
     }
   }
 
-  BlockFn<C> fn_;
+  Fn fn_;
   const void* attrs_;
   Shape shape_;  // in iteration order
   std::array<Operand, kMaxBlockOperands> in_;
@@ -230,8 +233,10 @@ template <class C> class BlockMap {
   std::size_t num_in_ = 0, num_out_ = 0;
 };
 
-template <class C> void run_map(BlockFn<C> fn, Inputs in, Outputs out, const void* attrs) {
-  const BlockMap<C> map(fn, in, out, attrs);
+template <class V, class C>
+void run_map(void (*fn)(const V* const*, C* const*, std::int64_t, const void*), Inputs in,
+             Outputs out, const void* attrs) {
+  const BlockMap<V, C> map(fn, in, out, attrs);
   std::int64_t n = 0;
   for (const Tensor& y : out)
     if (y.defined()) n = y.numel();
@@ -243,10 +248,17 @@ template <class C> void run_map(BlockFn<C> fn, Inputs in, Outputs out, const voi
                   [&](std::int64_t begin, std::int64_t end) { map.run(begin, end); });
 }
 
+bool all_are(DType dtype, Inputs in) {
+  return std::all_of(in.begin(), in.end(),
+                     [&](const Tensor& x) { return !x.defined() || x.dtype() == dtype; });
+}
+
 }  // namespace
 
 void map_blocks(const BlockFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
-  if (compute == DType::f32)
+  if (compute == DType::f32 && fns.bf16 && all_are(DType::bf16, in))
+    run_map(fns.bf16, in, out, attrs);
+  else if (compute == DType::f32)
     run_map(fns.f32, in, out, attrs);
   else if (compute == DType::f64)
     run_map(fns.f64, in, out, attrs);

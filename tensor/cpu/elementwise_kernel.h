@@ -17,6 +17,14 @@ namespace mezzo::cpu_kernels {
 
 namespace detail {
 
+/** Whether loops read bf16 values themselves: they gain most with 512-bit vectors, and another
+ *  copy of every loop makes the library larger. */
+#if defined(__AVX512F__)
+inline constexpr bool kHasBf16Blocks = true;
+#else
+inline constexpr bool kHasBf16Blocks = false;
+#endif
+
 /** Calls f(get), where get() returns the attributes. If they select one of the op's `forms`, get()
  *  is a constant, so that the loop in f is compiled for each form without a branch. */
 template <class Op, class F> void with_attrs(const void* address, F&& f) {
@@ -41,81 +49,85 @@ concept HasShortForm = std::is_same_v<C, float> && requires {
   &Op::is_short;
 };
 
-template <class Op, class C, std::size_t... I>
-bool all_short(const C* const* x, std::int64_t n, std::index_sequence<I...>) {
+template <class Op, class V, std::size_t... I>
+bool all_short(const V* const* x, std::int64_t n, std::index_sequence<I...>) {
   std::int32_t others = 0;
-  for (std::int64_t k = 0; k < n; ++k) others |= Op::is_short(x[I][k]...) ? 0 : 1;
+  for (std::int64_t k = 0; k < n; ++k)
+    others |= Op::is_short(static_cast<float>(x[I][k])...) ? 0 : 1;
   return others == 0;
 }
 
-/** Returns the result for one value of each operand. */
-template <class Op, bool kShort, class V, std::size_t... I>
+/** Returns the result for one value of each operand. Values of type V are computed with in C. */
+template <class Op, bool kShort, class V, class C, std::size_t... I>
 inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
                        std::index_sequence<I...>) {
   if constexpr (kShort)
-    return Op::forward_short(in[I][k]...);
+    return Op::forward_short(static_cast<C>(in[I][k])...);
   else
-    return elementwise_forward<Op>(attrs, in[I][k]...);
+    return elementwise_forward<Op>(attrs, static_cast<C>(in[I][k])...);
 }
 
-template <class Op, class C, bool kShort, class Get>
-void forward_loop(const C* const* x, C* y, std::int64_t n, Get get) {
+template <class Op, class V, class C, bool kShort, class Get>
+void forward_loop(const V* const* x, C* y, std::int64_t n, Get get) {
   constexpr auto operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{};
   const AttrsOf<Op> attrs = get();
   MZ_INDEPENDENT_LOOP
   for (std::int64_t k = 0; k < n; ++k)
-    y[k] = static_cast<C>(forward_at<Op, kShort, C>(x, k, attrs, operands));
+    y[k] = static_cast<C>(forward_at<Op, kShort, V, C>(x, k, attrs, operands));
 }
 
-template <class Op, class C>
-void forward_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
+template <class Op, class V, class C>
+void forward_block(const V* const* in, C* const* out, std::int64_t n, const void* address) {
   constexpr auto operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{};
-  const C* x[kMaxBlockOperands];
+  const V* x[kMaxBlockOperands];
   for (int i = 0; i < Op::traits.inputs; ++i) x[i] = in[i];
   with_attrs<Op>(address, [&](auto get) {
     if constexpr (HasShortForm<Op, C>)
-      if (all_short<Op, C>(x, n, operands)) return forward_loop<Op, C, true>(x, out[0], n, get);
-    forward_loop<Op, C, false>(x, out[0], n, get);
+      if (all_short<Op, V>(x, n, operands)) return forward_loop<Op, V, C, true>(x, out[0], n, get);
+    forward_loop<Op, V, C, false>(x, out[0], n, get);
   });
 }
 
-template <class Op, class C, int I, class Get, std::size_t... J>
-void gradient_block_of(const C* const* in, C* gx, std::int64_t n, Get get,
+template <class Op, class V, class C, int I, class Get, std::size_t... J>
+void gradient_block_of(const V* const* in, C* gx, std::int64_t n, Get get,
                        std::index_sequence<J...> operands) {
   constexpr std::size_t count = sizeof...(J);
   // Operands that the formula does not use were not saved. The loop reads the incoming gradient
   // instead, which keeps it free of branches.
-  const C* g = in[count + 1];
-  const C* y = in[count] ? in[count] : g;
-  const C* x[count] = {(in[J] ? in[J] : g)...};
+  const V* g = in[count + 1];
+  const V* y = in[count] ? in[count] : g;
+  const V* x[count] = {(in[J] ? in[J] : g)...};
   const AttrsOf<Op> attrs = get();
   if constexpr (HasShortForm<Op, C> && requires { &Op::gradient_short; })
-    if (all_short<Op, C>(x, n, operands)) {
+    if (all_short<Op, V>(x, n, operands)) {
       MZ_INDEPENDENT_LOOP
-      for (std::int64_t k = 0; k < n; ++k) gx[k] = Op::gradient_short(g[k], x[J][k]..., y[k]);
+      for (std::int64_t k = 0; k < n; ++k)
+        gx[k] = Op::gradient_short(static_cast<C>(g[k]), static_cast<C>(x[J][k])...,
+                                   static_cast<C>(y[k]));
       return;
     }
   MZ_INDEPENDENT_LOOP
   for (std::int64_t k = 0; k < n; ++k)
-    gx[k] = elementwise_gradient<Op, I>(g[k], y[k], attrs, x[J][k]...);
+    gx[k] = elementwise_gradient<Op, I>(static_cast<C>(g[k]), static_cast<C>(y[k]), attrs,
+                                        static_cast<C>(x[J][k])...);
 }
 
-template <class Op, class C, class Get, std::size_t... I>
-void gradient_blocks(const C* const* in, C* const* out, std::int64_t n, Get get,
+template <class Op, class V, class C, class Get, std::size_t... I>
+void gradient_blocks(const V* const* in, C* const* out, std::int64_t n, Get get,
                      std::index_sequence<I...> operands) {
   const auto one = [&]<std::size_t J>(std::integral_constant<std::size_t, J>) {
     // A mask has no gradient.
     if constexpr (!Op::traits.is_mask(static_cast<int>(J)))
-      if (out[J]) gradient_block_of<Op, C, static_cast<int>(J)>(in, out[J], n, get, operands);
+      if (out[J]) gradient_block_of<Op, V, C, static_cast<int>(J)>(in, out[J], n, get, operands);
   };
   (one(std::integral_constant<std::size_t, I>{}), ...);
 }
 
-template <class Op, class C>
-void derivative_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
+template <class Op, class V, class C>
+void derivative_block(const V* const* in, C* const* out, std::int64_t n, const void* address) {
   with_attrs<Op>(address, [&](auto get) {
-    gradient_blocks<Op, C>(in, out, n, get,
-                           std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
+    gradient_blocks<Op, V, C>(
+        in, out, n, get, std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
   });
 }
 
@@ -127,11 +139,12 @@ void elementwise(const OpInfo& info, Inputs in, Outputs out, const void* attrs) 
   constexpr OpTraits traits = Op::traits;
   BlockFns fns;
   if constexpr (traits.integers != Integers::only) {
-    fns.f32 = &detail::forward_block<Op, float>;
-    fns.f64 = &detail::forward_block<Op, double>;
+    fns.f32 = &detail::forward_block<Op, float, float>;
+    fns.f64 = &detail::forward_block<Op, double, double>;
+    if constexpr (detail::kHasBf16Blocks) fns.bf16 = &detail::forward_block<Op, BFloat16, float>;
   }
   if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
-    fns.i64 = &detail::forward_block<Op, std::int64_t>;
+    fns.i64 = &detail::forward_block<Op, std::int64_t, std::int64_t>;
   const DType compute = elementwise_arithmetic(info, in);
   map_blocks(fns, compute, in, out, attrs);
 }
@@ -140,8 +153,9 @@ void elementwise(const OpInfo& info, Inputs in, Outputs out, const void* attrs) 
  *  gradient; `out` the wanted gradients. */
 template <class Op>
 void elementwise_derivative(const OpInfo&, Inputs in, Outputs out, const void* attrs) {
-  constexpr BlockFns fns{.f32 = &detail::derivative_block<Op, float>,
-                         .f64 = &detail::derivative_block<Op, double>};
+  BlockFns fns{.f32 = &detail::derivative_block<Op, float, float>,
+               .f64 = &detail::derivative_block<Op, double, double>};
+  if constexpr (detail::kHasBf16Blocks) fns.bf16 = &detail::derivative_block<Op, BFloat16, float>;
   map_blocks(fns, gradient_arithmetic(in), in, out, attrs);
 }
 

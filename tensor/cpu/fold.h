@@ -54,25 +54,28 @@ inline constexpr std::int64_t kMaxColumns = 256;
 
 /** Folds each of `width` columns over the rows, starting from `start`. Row r begins at x + r *
  *  stride; stride == width exactly if the chunk spans its matrix. In step(result, value, lane),
- *  lane = column + width * (index of the row among those folded in parallel). */
-template <class C, class Step, class Combine>
-void fold_columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, C start,
+ *  lane = column + width * (index of the row among those folded in parallel). Values of another
+ *  type V are converted to C one by one. */
+template <class V, class C, class Step, class Combine>
+void fold_columns(const V* x, std::int64_t rows, std::int64_t stride, std::int64_t width, C start,
                   Step step, Combine combine, C* result) {
   const std::int64_t group = rows_side_by_side(width, stride);
   const std::int64_t lanes = group * width;
   const std::int64_t advance = group == 1 ? stride : lanes;
   alignas(64) C acc[kMaxColumns];
   std::fill(acc, acc + lanes, start);
+  const auto at = [](const V* row, std::int64_t j) { return static_cast<C>(row[j]); };
   std::int64_t r = 0;
   for (; r + 4 * group <= rows; r += 4 * group, x += 4 * advance) {
-    const C *x0 = x, *x1 = x + advance, *x2 = x + 2 * advance, *x3 = x + 3 * advance;
+    const V *x0 = x, *x1 = x + advance, *x2 = x + 2 * advance, *x3 = x + 3 * advance;
     for (std::int64_t j = 0; j < lanes; ++j)
-      acc[j] = step(step(step(step(acc[j], x0[j], j), x1[j], j), x2[j], j), x3[j], j);
+      acc[j] =
+          step(step(step(step(acc[j], at(x0, j), j), at(x1, j), j), at(x2, j), j), at(x3, j), j);
   }
   for (; r + group <= rows; r += group, x += advance) {
-    for (std::int64_t j = 0; j < lanes; ++j) acc[j] = step(acc[j], x[j], j);
+    for (std::int64_t j = 0; j < lanes; ++j) acc[j] = step(acc[j], at(x, j), j);
   }
-  for (std::int64_t j = 0; j < (rows - r) * width; ++j) acc[j] = step(acc[j], x[j], j);
+  for (std::int64_t j = 0; j < (rows - r) * width; ++j) acc[j] = step(acc[j], at(x, j), j);
   for (std::int64_t count = group; count > 1; count = (count + 1) / 2) {
     const std::int64_t kept = (count + 1) / 2;
     for (std::int64_t j = 0; j < (count - kept) * width; ++j)

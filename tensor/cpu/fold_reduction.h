@@ -20,7 +20,8 @@ template <class C, class Step, class Combine> struct Fold {
   C row(const C* x, std::int64_t n, std::int64_t) const {
     return fold_row(x, n, start, step, joined);
   }
-  void columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,
+  template <class V>
+  void columns(const V* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,
                C* out) const {
     const auto at_lane = [this](C state, C value, std::int64_t) { return step(state, value); };
     fold_columns(x, rows, stride, width, start, at_lane, joined, out);

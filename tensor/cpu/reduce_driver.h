@@ -9,6 +9,7 @@
 //                              n <= kReductionChunk elements, from number `first` of the line on
 //   void columns(const Value* x, rows, stride, width, first, State* out)
 //                              width <= kMaxColumns lines at once
+//                              optional for BFloat16* too, with the bits of the widened values
 //   State combine(State a, State b)
 //                              a's elements come before b's
 // Chunks are divided and combined pairwise in an order that depends on the shape alone, so the bits
@@ -78,6 +79,18 @@ template <class State> class Emit {
   const void* object_;
   void (*call_)(const void*, std::int64_t, const State*, std::int64_t);
 };
+
+/** Whether R reads columns of bf16 values itself. As with elementwise ops, only in kernels with
+ *  512-bit vectors. Rows of bf16 values are faster through a buffer. */
+template <class R>
+#if defined(__AVX512F__)
+inline constexpr bool kReadsBf16 = std::is_same_v<typename R::Value, float>&& requires(
+    const R& r, const BFloat16* x, typename R::State* out) {
+  r.columns(x, 1, 1, 1, 0, out);
+};
+#else
+inline constexpr bool kReadsBf16 = false;
+#endif
 
 /** Runs a reduction R over chunks and combines the states. */
 template <class R> class Reduction {
@@ -204,6 +217,9 @@ template <class R> class Reduction {
                     std::int64_t column, std::int64_t width, State* out) const {
     const std::int64_t rows = std::min(column_chunk_rows(e.inner), e.length - row);
     const std::int64_t at = (o * e.length + row) * e.inner + column;
+    if constexpr (kReadsBf16<R>)
+      if (x.dtype() == DType::bf16)
+        return r_.columns(x.template in_place<BFloat16>(at), rows, e.inner, width, row, out);
     alignas(64) Value buffer[64 * kMaxColumns];
     const Value* values = buffer;
     std::int64_t stride = kMaxColumns;

@@ -254,12 +254,20 @@ struct Selu {
 struct Sigmoid {
   static constexpr OpTraits traits = activation("sigmoid", "1 / (1 + exp(-x))", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return sigmoid(x); }
+  static bool is_short(float x) { return has_normal_exp(x); }
+  static float forward_short(float x) { return sigmoid_normal(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return y * (1 - y); }
 };
 
 struct Silu {
   static constexpr OpTraits traits = activation("silu", "x * sigmoid(x)");
   template <class V> MZ_HD static V forward(const V& x) { return x * sigmoid(x); }
+  static bool is_short(float x) { return has_normal_exp(x); }
+  static float forward_short(float x) { return x * sigmoid_normal(x); }
+  static float gradient_short(float g, float x, float) {
+    const float s = sigmoid_normal(x);
+    return g * (s * (1 + x * (1 - s)));
+  }
   template <class V> MZ_HD static V derivative(const V& x, const V&) {
     const V b = bounded(x, 800), s = sigmoid(b);
     return s * (1 + b * (1 - s));

@@ -104,6 +104,8 @@ struct Erfinv {
 struct Exp {
   static constexpr OpTraits traits = unary("exp", Precision::f32, "exponential", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return exp(x); }
+  static bool is_short(float x) { return has_normal_exp(x); }
+  static float forward_short(float x) { return exp_normal(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return y; }
 };
 

@@ -41,26 +41,27 @@ MZ_HD MZ_ALWAYS_INLINE float limited(float x, float low, float high) {
   return raised > high ? high : raised;
 }
 
-/** An integer as a float and as two's complement bits. */
+/** An integer as a float, and in the low 22 bits of a word as two's complement. */
 struct Whole {
   float value;
   std::uint32_t bits;
 };
 
-/** Returns x rounded to an integer, |x| < 2^22. Adding 1.5 * 2^23 removes the fraction bits and
- *  puts the integer into the low mantissa bits. */
-MZ_HD MZ_ALWAYS_INLINE Whole nearest_whole(float x) {
+/** Returns x * factor rounded to an integer, |x * factor| < 2^21. Adding 1.5 * 2^23 removes the
+ *  fraction bits and puts the integer into the low mantissa bits. */
+MZ_HD MZ_ALWAYS_INLINE Whole nearest_whole(float x, float factor = 1.0f) {
   constexpr float kShift = 0x1.8p23f;
-  const float shifted = x + kShift;
-  return {shifted - kShift, bits_as<std::uint32_t>(shifted) - bits_as<std::uint32_t>(kShift)};
+  const float shifted = multiply_add(x, factor, kShift);
+  return {shifted - kShift, bits_as<std::uint32_t>(shifted)};
 }
 
-/** Returns 2^n for n in -126..127. */
+/** Returns 2^n for n in -126..127. Only the low 9 bits of n are used. */
 MZ_HD MZ_ALWAYS_INLINE float power_of_two(std::uint32_t n) {
   return bits_as<float>((n + 127u) << 23);
 }
 
-/** Returns x * 2^n for n in -252..254, rounded once: the first factor keeps a normal x normal. */
+/** Returns x * 2^n for n in -252..254, rounded once: the first factor keeps a normal x normal.
+ *  Only the low 10 bits of n are used. */
 MZ_HD MZ_ALWAYS_INLINE float scaled(float x, std::uint32_t n) {
   const auto half = static_cast<std::uint32_t>(static_cast<std::int32_t>(n) >> 1);
   return x * power_of_two(half) * power_of_two(n - half);
@@ -83,18 +84,20 @@ struct Split {
   std::uint32_t exponent;
 };
 MZ_HD MZ_ALWAYS_INLINE Split exp_split(float x) {
-  const Whole n = nearest_whole(x * kLog2E);
-  const float r = (x - n.value * kLn2High) - n.value * kLn2Low;
-  return {1.0f + (r + r * r * exp_tail(r)), n.bits};
-}
-
-/** Returns e^x for results that are normal numbers: -87 <= x <= 88. */
-MZ_HD MZ_ALWAYS_INLINE float exp_normal(float x) {
-  const Split e = exp_split(x);
-  return e.mantissa * power_of_two(e.exponent);
+  const Whole n = nearest_whole(x, kLog2E);
+  const float r = multiply_add(-n.value, kLn2Low, multiply_add(-n.value, kLn2High, x));
+  return {1.0f + multiply_add(r * r, exp_tail(r), r), n.bits};
 }
 
 }  // namespace detail
+
+/** Returns true if the functions below named _normal give the same bits as the full ones. They
+ *  omit what e^x needs where it overflows or is subnormal. False for NaN. */
+MZ_HD MZ_ALWAYS_INLINE bool has_normal_exp(float x) { return std::fabs(x) <= 87.0f; }
+MZ_HD MZ_ALWAYS_INLINE float exp_normal(float x) {
+  const detail::Split e = detail::exp_split(x);
+  return e.mantissa * detail::power_of_two(e.exponent);
+}
 
 /** Returns e^x. Overflow gives infinity, subnormal results are kept. Error: below 1 ulp. */
 MZ_HD MZ_ALWAYS_INLINE float exp(float x) {
@@ -124,8 +127,8 @@ MZ_HD MZ_ALWAYS_INLINE float exp2(float x) {
 MZ_HD MZ_ALWAYS_INLINE float expm1(float x) {
   using namespace detail;
   const float c = detail::limited(x, -18.0f, 89.0f);
-  const Whole n = nearest_whole(c * kLog2E);
-  const float high = c - n.value * kLn2High;
+  const Whole n = nearest_whole(c, kLog2E);
+  const float high = multiply_add(-n.value, kLn2High, c);
   const float low = n.value * kLn2Low;
   const float r = high - low;
   const float lost = (high - r) - low;
@@ -137,12 +140,23 @@ MZ_HD MZ_ALWAYS_INLINE float expm1(float x) {
   return std::fabs(x) < 0x1p-25f ? x : result;
 }
 
-/** Returns 1 / (1 + e^-x), with full relative precision towards 0 as well. Error: below 2 ulp. */
-MZ_HD MZ_ALWAYS_INLINE float sigmoid(float x) {
-  const float z = exp(-std::fabs(x));
+namespace detail {
+
+/** Returns sigmoid(x) for z = e^-|x|. */
+MZ_HD MZ_ALWAYS_INLINE float sigmoid_from(float x, float z) {
   const float right = 1.0f / (1.0f + z);
   // For x < 0: z / (1 + z), written so that the rounding of 1 + z has little effect.
   return x >= 0.0f ? right : z - z * (z * right);
+}
+
+}  // namespace detail
+
+/** Returns 1 / (1 + e^-x), with full relative precision towards 0 as well. Error: below 2 ulp. */
+MZ_HD MZ_ALWAYS_INLINE float sigmoid(float x) {
+  return detail::sigmoid_from(x, exp(-std::fabs(x)));
+}
+MZ_HD MZ_ALWAYS_INLINE float sigmoid_normal(float x) {
+  return detail::sigmoid_from(x, exp_normal(-std::fabs(x)));
 }
 
 namespace detail {
@@ -177,9 +191,9 @@ MZ_HD MZ_ALWAYS_INLINE float tanh(float x) {
   using namespace detail;
   const float a = std::fabs(x);
   const float s = x * x;
-  const float near_zero = x + x * s *
-                                  polynomial(s, -0x1.555534p-2f, 0x1.11075ep-3f, -0x1.b842c4p-5f,
-                                             0x1.524c44p-6f, -0x1.767a14p-8f);
+  const float slope = polynomial(s, -0x1.555534p-2f, 0x1.11075ep-3f, -0x1.b842c4p-5f,
+                                 0x1.524c44p-6f, -0x1.767a14p-8f);
+  const float near_zero = multiply_add(x * s, slope, x);
   const float far = 1.0f - 2.0f / (exp_normal(2.0f * (a > 9.5f ? 9.5f : a)) + 1.0f);
   return std::copysign(a < 0.625f ? near_zero : far, x);
 }

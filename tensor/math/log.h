@@ -9,19 +9,24 @@ namespace mezzo::math {
 
 namespace detail {
 
-/** x = 2^exponent * (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1], for positive
- *  finite x, subnormals included. */
+/** x = 2^exponent * (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1]. */
 struct LogSplit {
   float fraction;
   std::int32_t exponent;
 };
-MZ_HD inline LogSplit log_split(float x) {
+/** For positive normal x. */
+MZ_HD inline LogSplit log_split_normal(float x) {
   constexpr std::uint32_t kSqrtHalf = 0x3F3504F3;
-  const bool subnormal = x < 0x1p-126f;
-  const std::uint32_t bits = bits_as<std::uint32_t>(subnormal ? x * 0x1p23f : x);
+  const std::uint32_t bits = bits_as<std::uint32_t>(x);
   const std::int32_t exponent = static_cast<std::int32_t>(bits - kSqrtHalf) >> 23;
   const float mantissa = bits_as<float>(bits - (static_cast<std::uint32_t>(exponent) << 23));
-  return {mantissa - 1.0f, exponent - (subnormal ? 23 : 0)};
+  return {mantissa - 1.0f, exponent};
+}
+/** For positive finite x, subnormals included. */
+MZ_HD inline LogSplit log_split(float x) {
+  const bool subnormal = x < 0x1p-126f;
+  const LogSplit split = log_split_normal(subnormal ? x * 0x1p23f : x);
+  return {split.fraction, split.exponent - (subnormal ? 23 : 0)};
 }
 
 /** Returns exponent * ln 2 + ln(1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1]. */
@@ -31,8 +36,8 @@ MZ_HD inline float log_sum(float f, std::int32_t exponent) {
   const float tail =
       polynomial(f, 0x1.555548p-2f, -0x1.00007p-2f, 0x1.99a54p-3f, -0x1.552f18p-3f, 0x1.23036ep-3f,
                  -0x1.0103e2p-3f, 0x1.eff05ep-4f, -0x1.bf291cp-4f, 0x1.b5a9bap-5f);
-  const float small = (f * s * tail + n * kLn2Low) - 0.5f * s;
-  return (f + small) + n * kLn2High;
+  const float small = multiply_add(-0.5f, s, multiply_add(f * s, tail, n * kLn2Low));
+  return multiply_add(n, kLn2High, f + small);
 }
 
 /** Returns `value`, the logarithm of a positive finite x, or the IEEE 754 result for other x. */
