@@ -130,9 +130,7 @@ void scatter(const Operand& x, const Shape& shape, std::int64_t at, std::int64_t
 /** Applies a function from blocks of V to blocks of C. */
 template <class V, class C> class BlockMap {
  public:
-  using Fn = void (*)(const V* const* in, C* const* out, std::int64_t n, const void* attrs);
-
-  BlockMap(Fn fn, Inputs in, Outputs out, const void* attrs) : fn_(fn), attrs_(attrs) {
+  BlockMap(BlockFn<C, V> fn, Inputs in, Outputs out, const void* attrs) : fn_(fn), attrs_(attrs) {
     Iteration iteration;
     for (const Tensor& y : out)
       if (y.defined()) iteration.set(y);
@@ -225,7 +223,7 @@ template <class V, class C> class BlockMap {
     }
   }
 
-  Fn fn_;
+  BlockFn<C, V> fn_;
   const void* attrs_;
   Shape shape_;  // in iteration order
   std::array<Operand, kMaxBlockOperands> in_;
@@ -233,9 +231,8 @@ template <class V, class C> class BlockMap {
   std::size_t num_in_ = 0, num_out_ = 0;
 };
 
-template <class V, class C>
-void run_map(void (*fn)(const V* const*, C* const*, std::int64_t, const void*), Inputs in,
-             Outputs out, const void* attrs) {
+template <class C, class V = C>
+void run_map(BlockFn<C, V> fn, Inputs in, Outputs out, const void* attrs) {
   const BlockMap<V, C> map(fn, in, out, attrs);
   std::int64_t n = 0;
   for (const Tensor& y : out)
@@ -257,13 +254,13 @@ bool all_are(DType dtype, Inputs in) {
 
 void map_blocks(const BlockFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
   if (compute == DType::f32 && fns.bf16 && all_are(DType::bf16, in))
-    run_map(fns.bf16, in, out, attrs);
+    run_map<float, BFloat16>(fns.bf16, in, out, attrs);
   else if (compute == DType::f32)
-    run_map(fns.f32, in, out, attrs);
+    run_map<float>(fns.f32, in, out, attrs);
   else if (compute == DType::f64)
-    run_map(fns.f64, in, out, attrs);
+    run_map<double>(fns.f64, in, out, attrs);
   else
-    run_map(fns.i64, in, out, attrs);
+    run_map<std::int64_t>(fns.i64, in, out, attrs);
 }
 
 }  // namespace mezzo::cpu_kernels

@@ -9,20 +9,18 @@
 
 namespace mezzo::cpu_kernels {
 
-/** Computes n results from n values of each operand. Entries of undefined operands are null. */
-template <class C>
-using BlockFn = void (*)(const C* const* in, C* const* out, std::int64_t n, const void* attrs);
-
-/** The same in f32 from bf16 values, which the function widens. */
-using WideningBlockFn = void (*)(const BFloat16* const* in, float* const* out, std::int64_t n,
-                                 const void* attrs);
+/** Computes n results from n values of each operand. Entries of undefined operands are null. C is
+ *  the compute type; the function converts values of another type V itself. */
+template <class C, class V = C>
+using BlockFn = void (*)(const V* const* in, C* const* out, std::int64_t n, const void* attrs);
 
 /** One block function per compute type; null if the op does not compute in it. */
 struct BlockFns {
   BlockFn<float> f32 = nullptr;
   BlockFn<double> f64 = nullptr;
   BlockFn<std::int64_t> i64 = nullptr;
-  WideningBlockFn bf16 = nullptr;  // optional; used instead of f32 if all operands are bf16
+  BlockFn<float, BFloat16> bf16 =
+      nullptr;  // optional; used instead of f32 if all operands are bf16
 };
 
 /** Elements per block. Blocks of several operands in f64 fit the L1 cache. */

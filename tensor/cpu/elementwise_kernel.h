@@ -12,18 +12,11 @@
 #include "../core/macros.h"
 #include "../elementwise/apply.h"
 #include "block_map.h"
+#include "convert.h"
 
 namespace mezzo::cpu_kernels {
 
 namespace detail {
-
-/** Whether loops read bf16 values themselves: they gain most with 512-bit vectors, and another
- *  copy of every loop makes the library larger. */
-#if defined(__AVX512F__)
-inline constexpr bool kHasBf16Blocks = true;
-#else
-inline constexpr bool kHasBf16Blocks = false;
-#endif
 
 /** Calls f(get), where get() returns the attributes. If they select one of the op's `forms`, get()
  *  is a constant, so that the loop in f is compiled for each form without a branch. */
@@ -57,7 +50,7 @@ bool all_short(const V* const* x, std::int64_t n, std::index_sequence<I...>) {
   return others == 0;
 }
 
-/** Returns the result for one value of each operand. Values of type V are computed with in C. */
+/** Returns the result for one value of each operand, converted to C. */
 template <class Op, bool kShort, class V, class C, std::size_t... I>
 inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
                        std::index_sequence<I...>) {
@@ -141,7 +134,7 @@ void elementwise(const OpInfo& info, Inputs in, Outputs out, const void* attrs) 
   if constexpr (traits.integers != Integers::only) {
     fns.f32 = &detail::forward_block<Op, float, float>;
     fns.f64 = &detail::forward_block<Op, double, double>;
-    if constexpr (detail::kHasBf16Blocks) fns.bf16 = &detail::forward_block<Op, BFloat16, float>;
+    if constexpr (kLoopsReadBf16) fns.bf16 = &detail::forward_block<Op, BFloat16, float>;
   }
   if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
     fns.i64 = &detail::forward_block<Op, std::int64_t, std::int64_t>;
@@ -155,7 +148,7 @@ template <class Op>
 void elementwise_derivative(const OpInfo&, Inputs in, Outputs out, const void* attrs) {
   BlockFns fns{.f32 = &detail::derivative_block<Op, float, float>,
                .f64 = &detail::derivative_block<Op, double, double>};
-  if constexpr (detail::kHasBf16Blocks) fns.bf16 = &detail::derivative_block<Op, BFloat16, float>;
+  if constexpr (kLoopsReadBf16) fns.bf16 = &detail::derivative_block<Op, BFloat16, float>;
   map_blocks(fns, gradient_arithmetic(in), in, out, attrs);
 }
 

@@ -80,17 +80,14 @@ template <class State> class Emit {
   void (*call_)(const void*, std::int64_t, const State*, std::int64_t);
 };
 
-/** Whether R reads columns of bf16 values itself. As with elementwise ops, only in kernels with
- *  512-bit vectors. Rows of bf16 values are faster through a buffer. */
+/** Whether R reads columns of bf16 values itself. Rows of them are faster through a buffer. */
 template <class R>
-#if defined(__AVX512F__)
-inline constexpr bool kReadsBf16 = std::is_same_v<typename R::Value, float>&& requires(
-    const R& r, const BFloat16* x, typename R::State* out) {
+inline constexpr bool kReadsBf16 =
+    kLoopsReadBf16&& std::is_same_v<typename R::Value, float>&& requires(const R& r,
+                                                                         const BFloat16* x,
+                                                                         typename R::State* out) {
   r.columns(x, 1, 1, 1, 0, out);
 };
-#else
-inline constexpr bool kReadsBf16 = false;
-#endif
 
 /** Runs a reduction R over chunks and combines the states. */
 template <class R> class Reduction {

@@ -9,24 +9,19 @@ namespace mezzo::math {
 
 namespace detail {
 
-/** x = 2^exponent * (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1]. */
+/** x = 2^exponent * (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1], for positive
+ *  finite x, subnormals included. */
 struct LogSplit {
   float fraction;
   std::int32_t exponent;
 };
-/** For positive normal x. */
-MZ_HD inline LogSplit log_split_normal(float x) {
+MZ_HD inline LogSplit log_split(float x) {
   constexpr std::uint32_t kSqrtHalf = 0x3F3504F3;
-  const std::uint32_t bits = bits_as<std::uint32_t>(x);
+  const bool subnormal = x < 0x1p-126f;
+  const std::uint32_t bits = bits_as<std::uint32_t>(subnormal ? x * 0x1p23f : x);
   const std::int32_t exponent = static_cast<std::int32_t>(bits - kSqrtHalf) >> 23;
   const float mantissa = bits_as<float>(bits - (static_cast<std::uint32_t>(exponent) << 23));
-  return {mantissa - 1.0f, exponent};
-}
-/** For positive finite x, subnormals included. */
-MZ_HD inline LogSplit log_split(float x) {
-  const bool subnormal = x < 0x1p-126f;
-  const LogSplit split = log_split_normal(subnormal ? x * 0x1p23f : x);
-  return {split.fraction, split.exponent - (subnormal ? 23 : 0)};
+  return {mantissa - 1.0f, exponent - (subnormal ? 23 : 0)};
 }
 
 /** Returns exponent * ln 2 + ln(1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1]. */

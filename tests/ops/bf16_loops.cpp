@@ -1,0 +1,90 @@
+// Elementwise loops and column sums that read bf16 operands themselves, and the shorter formulas
+// for blocks of moderate values: both have the bits of the ordinary path.
+#include <mezzo.h>
+
+#include <cstring>
+#include <limits>
+
+#include "../support/catch.h"
+
+using namespace mezzo;
+
+namespace {
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.raw_data(), b.raw_data(),
+                     static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0;
+}
+
+struct Function {
+  const char* name;
+  Tensor (*apply)(const Tensor&);
+};
+constexpr Function kFunctions[] = {{"exp", [](const Tensor& x) { return exp(x); }},
+                                   {"log", [](const Tensor& x) { return log(x); }},
+                                   {"sqrt", [](const Tensor& x) { return sqrt(x); }},
+                                   {"tanh", [](const Tensor& x) { return tanh(x); }},
+                                   {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
+                                   {"silu", [](const Tensor& x) { return silu(x); }},
+                                   {"gelu", [](const Tensor& x) { return gelu(x); }},
+                                   {"relu", [](const Tensor& x) { return relu(x); }}};
+/** Those whose gradient is a formula of x, not of the rounded result. */
+constexpr Function kOfX[] = {kFunctions[1], kFunctions[5], kFunctions[6]};
+
+Tensor gradient_of(const Function& f, const Tensor& values, const Tensor& seed) {
+  Tensor x = values.clone();
+  x.requires_grad_();
+  f.apply(x).backward(seed);
+  return x.grad();
+}
+
+/** Numbers of which blocks of 1024 are all moderate, but for one infinity in the first block. */
+Tensor with_infinity(Tensor x) {
+  x.data<float>()[0] = std::numeric_limits<float>::infinity();
+  return x;
+}
+
+}  // namespace
+
+TEST_CASE("every bf16 value gives the rounded result of its f32 value", "[ops]") {
+  Tensor all = zeros({65536}).to(DType::bf16);
+  for (std::uint32_t i = 0; i < 65536; ++i)
+    all.data<BFloat16>()[i].bits = static_cast<std::uint16_t>(i);
+  const Tensor wide = all.to(DType::f32);
+  for (const Function& f : kFunctions) {
+    CAPTURE(f.name);
+    CHECK(same_bits(f.apply(all), f.apply(wide).to(DType::bf16)));
+  }
+}
+
+TEST_CASE("gradients of bf16 operands are the rounded ones of f32 operands", "[ops]") {
+  const Tensor x = with_infinity(randn({4096}) * 30.0).to(DType::bf16);
+  const Tensor seed = randn({4096}).to(DType::bf16);
+  for (const Function& f : kOfX) {
+    CAPTURE(f.name);
+    const Tensor wide = gradient_of(f, x.to(DType::f32), seed.to(DType::f32));
+    CHECK(same_bits(gradient_of(f, x, seed), wide.to(DType::bf16)));
+  }
+}
+
+TEST_CASE("column sums of bf16 values are the rounded ones of f32 values", "[ops]") {
+  for (const std::int64_t columns : {3, 63, 64, 300, 1000}) {
+    CAPTURE(columns);
+    const Tensor x = randn({200, columns}).to(DType::bf16);
+    CHECK(same_bits(sum(x, {0}), sum(x.to(DType::f32), {0}).to(DType::bf16)));
+  }
+}
+
+TEST_CASE("an infinity does not change the bits of its neighbours' results", "[ops]") {
+  const Tensor x = randn({1024}) * 20.0, seed = randn({1024});
+  const Tensor other = with_infinity(x.clone());
+  const auto check = [](const Tensor& a, const Tensor& b) {
+    CHECK(same_bits(a.narrow(0, 1, 1023).clone(), b.narrow(0, 1, 1023).clone()));
+  };
+  for (const Function& f : kFunctions) {
+    CAPTURE(f.name);
+    check(f.apply(x), f.apply(other));
+    check(gradient_of(f, x, seed), gradient_of(f, other, seed));
+  }
+}
