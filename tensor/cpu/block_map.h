@@ -9,18 +9,26 @@
 
 namespace mezzo::cpu_kernels {
 
+/** Whether loops over bf16 values widen them one by one instead of reading them through a buffer.
+ *  They gain most with 512-bit vectors, and another copy of every loop makes the library larger. */
+#if defined(__AVX512F__)
+inline constexpr bool kLoopsReadBf16 = true;
+#else
+inline constexpr bool kLoopsReadBf16 = false;
+#endif
+
 /** Computes n results from n values of each operand. Entries of undefined operands are null. C is
  *  the compute type; the function converts values of another type V itself. */
 template <class C, class V = C>
 using BlockFn = void (*)(const V* const* in, C* const* out, std::int64_t n, const void* attrs);
 
-/** One block function per compute type; null if the op does not compute in it. */
+/** One block function per compute type; null if the op does not compute in it. `bf16` is optional
+ *  and used instead of f32 if all operands are bf16. */
 struct BlockFns {
   BlockFn<float> f32 = nullptr;
   BlockFn<double> f64 = nullptr;
   BlockFn<std::int64_t> i64 = nullptr;
-  BlockFn<float, BFloat16> bf16 =
-      nullptr;  // optional; used instead of f32 if all operands are bf16
+  BlockFn<float, BFloat16> bf16 = nullptr;
 };
 
 /** Elements per block. Blocks of several operands in f64 fit the L1 cache. */

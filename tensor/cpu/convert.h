@@ -10,14 +10,6 @@
 
 namespace mezzo::cpu_kernels {
 
-/** Whether loops over bf16 values widen them one by one instead of reading them through a buffer.
- *  They gain most with 512-bit vectors, and another copy of every loop makes the library larger. */
-#if defined(__AVX512F__)
-inline constexpr bool kLoopsReadBf16 = true;
-#else
-inline constexpr bool kLoopsReadBf16 = false;
-#endif
-
 /** Converts exactly; a signalling f16 NaN becomes quiet. */
 MZ_API void widen(const Half* from, float* to, std::int64_t n);
 MZ_API void widen(const BFloat16* from, float* to, std::int64_t n);

@@ -12,7 +12,6 @@
 #include "../core/macros.h"
 #include "../elementwise/apply.h"
 #include "block_map.h"
-#include "convert.h"
 
 namespace mezzo::cpu_kernels {
 

@@ -22,6 +22,7 @@
 
 #include "../device/parallel.h"
 #include "block_io.h"
+#include "block_map.h"
 #include "fold.h"
 #include "transpose.h"
 
