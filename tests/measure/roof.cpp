@@ -77,17 +77,38 @@ TEST_CASE("a cache that CPUs share counts once, and level 1 does not", "[roof]")
   CHECK(cache_bytes_of_cpus(folder.path()) == (2 * 1 + 32) * 1024.0 * 1024.0);
 }
 
+namespace {
+
+/** Returns the highest speed of a product of this dtype in several runs, in flops per second. */
+double product_speed(DType dtype) {
+  const Tensor a = ones({512, 384}, {.dtype = dtype}), b = ones({384, 512}, {.dtype = dtype});
+  double least = 1e30;
+  for (int i = 0; i < 20; ++i) least = std::min(least, seconds([&] { (void)matmul(a, b); }));
+  return 2.0 * 512 * 384 * 512 / least;
+}
+
+/** Returns whether the limit for products of this dtype fits the speed of a product. */
+bool fits(const Roof& roof, DType dtype, double speed) {
+  return speed > 0.05 * roof.flops_per_s(dtype) && speed < 2 * roof.flops_per_s(dtype);
+}
+
+}  // namespace
+
 TEST_CASE("a roof is measured, and no product is far above it", "[roof]") {
-  const Roof roof = measure_roof();
+  Roof roof = measure_roof();
   CHECK(roof.memory_bytes_per_s > 0);
   CHECK(roof.cache_bytes_per_s >= roof.memory_bytes_per_s);
   for (const DType dtype : {f32, f16, bf16}) {
     INFO(name(dtype));
     CHECK(roof.flops_per_s(dtype) >= roof.f32_flops_per_s);
-    const Tensor a = ones({512, 384}, {.dtype = dtype}), b = ones({384, 512}, {.dtype = dtype});
-    double least = 1e30;
-    for (int i = 0; i < 20; ++i) least = std::min(least, seconds([&] { (void)matmul(a, b); }));
-    CHECK(2.0 * 512 * 384 * 512 / least > 0.05 * roof.flops_per_s(dtype));
-    CHECK(2.0 * 512 * 384 * 512 / least < 2 * roof.flops_per_s(dtype));
+    // Other programs can slow both measurements down. The best of several finds the true limits.
+    constexpr int kMostMeasurements = 20;
+    double speed = product_speed(dtype);
+    for (int i = 1; i < kMostMeasurements && !fits(roof, dtype, speed); ++i) {
+      roof = roof.best_of(measure_roof());
+      speed = std::max(speed, product_speed(dtype));
+    }
+    INFO(speed << " of " << roof.flops_per_s(dtype));
+    CHECK(fits(roof, dtype, speed));
   }
 }
