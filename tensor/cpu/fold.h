@@ -3,7 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace mezzo::cpu_kernels {
 
@@ -22,6 +25,19 @@ C fold_lanes(const C* x, std::int64_t n, C start, Step step, Combine combine) {
   return lanes[0];
 }
 
+template <int kLanes, class C, class Add, std::size_t... k>
+std::array<C, sizeof...(k)> sum_lanes(std::int64_t n, Add add, std::index_sequence<k...>) {
+  alignas(64) C lanes[sizeof...(k)][kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int j = 0; j < kLanes; ++j) add(i + j, lanes[k][j]...);
+  for (int j = 0; i + j < n; ++j) add(i + j, lanes[k][j]...);
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (auto& sum : lanes)
+      for (int j = 0; j < width; ++j) sum[j] += sum[j + width];
+  return {lanes[k][0]...};
+}
+
 }  // namespace detail
 
 /** Returns step(... step(start, x[0]) ..., x[n-1]), computed in lanes that are combined pairwise.
@@ -34,6 +50,16 @@ C fold_row(const C* x, std::int64_t n, C start, Step step, Combine combine) {
   C result = start;
   for (std::int64_t i = 0; i < n; ++i) result = step(result, x[i]);
   return result;
+}
+
+/** Returns several sums over 0 <= i < n: add(i, a, b, ...) adds the terms of index i to each. The
+ *  order is that of fold_row. */
+template <std::size_t kSums, class C, class Add>
+std::array<C, kSums> sum_row(std::int64_t n, Add add) {
+  constexpr auto sums = std::make_index_sequence<kSums>{};
+  if (n >= 256) return detail::sum_lanes<64, C>(n, add, sums);
+  if (n >= 16) return detail::sum_lanes<16, C>(n, add, sums);
+  return detail::sum_lanes<1, C>(n, add, sums);
 }
 
 /** With fewer columns than this, several rows are folded at a time, so that vectors are full. */

@@ -10,6 +10,7 @@
 #include "block_io.h"
 #include "elementwise_kernel.h"
 #include "moments.h"
+#include "simd.h"
 
 namespace mezzo {
 
@@ -65,13 +66,6 @@ template <class C> typename Moments<C>::State row_moments(const C* x, std::int64
   return state;
 }
 
-template <class C> C row_sum(const C* x, std::int64_t n) {
-  C total = 0;
-  for (std::int64_t at = 0; at < n; at += kReductionChunk)
-    total += fold_row(x + at, std::min(kReductionChunk, n - at), C(0), kPlus, kPlus);
-  return total;
-}
-
 template <class C> C row_squares(const C* x, std::int64_t n) {
   const auto square = [](C a, C b) { return a + b * b; };
   C total = 0;
@@ -121,32 +115,62 @@ void normalize_rows(const Tensor& input, const Tensor& weight, const Tensor& bia
   parallel_chunks(rows.count, rows.per_panel(), panel, 0.6 * static_cast<double>(n));
 }
 
-/** The gradients of a group of rows: dx of each row, and the group's contribution to those of
- *  weight and bias, if wanted. */
+/** Rows whose gradients are computed together. */
+constexpr int kRowsAtOnce = 2;
+
+/** The values of a row: g is the incoming gradient, dx the gradient of x. */
+template <class C> struct GradientRow {
+  const C *g, *x;
+  C* dx;
+  C mean, rstd;
+};
+
+/** Computes gradients of rows of n elements. The arrays do not overlap. */
 template <class C> struct RowGradients {
   std::int64_t n;
-  const C *w, *mean, *rstd;
+  const C* w;
+  bool centred;  // whether the rows' means were subtracted
 
-  /** Computes the gradients of row r. xh, gw and product are buffers of n values. The arrays do not
-   *  overlap. */
-  void row(const C* g, const C* x, std::int64_t r, C* dx, C* dw, C* db, C* xh, C* gw,
-           C* product) const {
-    const C s = rstd[r], m = mean ? mean[r] : C(0);
-    MZ_INDEPENDENT_LOOP
-    for (std::int64_t i = 0; i < n; ++i) {
-      xh[i] = (x[i] - m) * s;
-      gw[i] = g[i] * w[i];
-      product[i] = gw[i] * xh[i];
+  /** The means over a row of weighted gradient * normalised value and of the weighted gradient. */
+  struct Means {
+    C along, offset;
+  };
+  Means means(const GradientRow<C>& row) const {
+    const C *g = row.g, *x = row.x, *weight = w;
+    const C m = row.mean, s = row.rstd, count = static_cast<C>(n);
+    C along = 0, offset = 0;
+    for (std::int64_t at = 0; at < n; at += kReductionChunk) {
+      const auto add = [=](std::int64_t i, C& a, C& b) {
+        const C gw = g[at + i] * weight[at + i];
+        a += gw * ((x[at + i] - m) * s);
+        b += gw;
+      };
+      const auto [a, b] = sum_row<2, C>(std::min(kReductionChunk, n - at), add);
+      along += a;
+      offset += b;
     }
-    const C count = static_cast<C>(n);
-    const C along = row_sum(product, n) / count, offset = mean ? row_sum(gw, n) / count : C(0);
-    MZ_INDEPENDENT_LOOP
-    for (std::int64_t i = 0; i < n; ++i) dx[i] = s * (gw[i] - offset - xh[i] * along);
-    if (!dw) return;
+    return {along / count, centred ? offset / count : C(0)};
+  }
+
+  /** Computes the gradients of kRows rows, and adds their contributions to those of weight and
+   *  bias, which are then read and written once for all of them. */
+  template <int kRows> void rows(const GradientRow<C>* first, C* dw, C* db) const {
+    GradientRow<C> row[kRows];
+    Means mean[kRows];
+    for (int r = 0; r < kRows; ++r) mean[r] = means(row[r] = first[r]);
+    const C* weight = w;
     MZ_INDEPENDENT_LOOP
     for (std::int64_t i = 0; i < n; ++i) {
-      dw[i] += g[i] * xh[i];
-      db[i] += g[i];
+      C to_weight = dw[i], to_bias = db[i];
+      MZ_UNROLL
+      for (int r = 0; r < kRows; ++r) {
+        const C g = row[r].g[i], xh = (row[r].x[i] - row[r].mean) * row[r].rstd;
+        row[r].dx[i] = row[r].rstd * (g * weight[i] - mean[r].offset - xh * mean[r].along);
+        to_weight += g * xh;
+        to_bias += g;
+      }
+      dw[i] = to_weight;
+      db[i] = to_bias;
     }
   }
 };
@@ -158,27 +182,33 @@ void backward_rows(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& a
   const Rows rows(x, attrs.dims);
   const std::int64_t n = rows.length;
   const Affine<C> weight(in[2], n, 1);
-  const RowGradients<C> gradients{n, weight.values(), mean.defined() ? mean.data<C>() : nullptr,
-                                  rstd.data<C>()};
+  const C* means = mean.defined() ? mean.data<C>() : nullptr;
+  const RowGradients<C> gradients{n, weight.values(), mean.defined()};
   const BlockReader<C> g_reader(g), x_reader(x);
   const BlockWriter<C> writer(out[0]);
   const std::int64_t rows_per_group = rows.per_group();
   const std::int64_t groups =
       std::max<std::int64_t>(1, (rows.count + rows_per_group - 1) / rows_per_group);
-  const auto sums =
-      std::make_unique<C[]>(attrs.wants_affine ? static_cast<std::size_t>(groups * 2 * n) : 0);
+  const auto sums = std::make_unique<C[]>(static_cast<std::size_t>(groups * 2 * n));
+  const bool direct = g_reader.direct() && x_reader.direct() && writer.direct();
   const auto group = [&](std::int64_t k) {
-    Scratch<C> scratch(6 * n);
-    C* room = scratch.data();
-    C *dw = nullptr, *db = nullptr;
-    if (attrs.wants_affine) dw = sums.get() + k * 2 * n, db = dw + n;
-    for (std::int64_t r = k * rows_per_group; r < std::min(rows.count, (k + 1) * rows_per_group);
-         ++r) {
-      const C* gv = g_reader.read(r * n, n, room);
-      const C* xv = x_reader.read(r * n, n, room + n);
-      C* dx = writer.target(r * n, room + 2 * n);
-      gradients.row(gv, xv, r, dx, dw, db, room + 3 * n, room + 4 * n, room + 5 * n);
-      writer.write(r * n, n, dx);
+    Scratch<C> scratch(direct ? 0 : 3 * kRowsAtOnce * n);
+    C *dw = sums.get() + k * 2 * n, *db = dw + n;
+    const std::int64_t end = std::min(rows.count, (k + 1) * rows_per_group);
+    for (std::int64_t first = k * rows_per_group; first < end; first += kRowsAtOnce) {
+      const std::int64_t count = std::min<std::int64_t>(kRowsAtOnce, end - first);
+      GradientRow<C> row[kRowsAtOnce];
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t r = first + i;
+        C* room = scratch.data() + 3 * i * n;
+        row[i] = {g_reader.read(r * n, n, room), x_reader.read(r * n, n, room + n),
+                  writer.target(r * n, room + 2 * n), means ? means[r] : C(0), rstd.data<C>()[r]};
+      }
+      if (count == kRowsAtOnce)
+        gradients.template rows<kRowsAtOnce>(row, dw, db);
+      else
+        for (std::int64_t i = 0; i < count; ++i) gradients.template rows<1>(row + i, dw, db);
+      for (std::int64_t i = 0; i < count; ++i) writer.write((first + i) * n, n, row[i].dx);
     }
   };
   parallel_for(groups, group, 1.0 * static_cast<double>(rows.count * n));
