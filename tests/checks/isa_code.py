@@ -5,7 +5,7 @@ tensor/cpu/variants/variants.py). Other code may not use AVX, and a section only
 set. AVX gets into other code if the linker merges the copies of an inline function that were
 compiled for different instruction sets. The check must find such a planted function.
 
-Only some kernel sources are compiled with AVX512-BF16 (bf16_stems). No other may see code for it:
+Only some kernel sources are compiled with AVX512-BF16 (stems of 'bf16'). No other may see code for it:
 the two would not agree on types and functions.
 
 Usage: isa_code.py BUILD_DIR FILE... -- COMPILER...      (FILE: a library or program with kernels)
@@ -29,6 +29,7 @@ VECTOR = re.compile(r'v(?!er[rw]\b|m)|'
                     r'(andn|bextr|blsi|blsmsk|blsr|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx)\b')
 WIDE = re.compile(r'%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])|\{')  # EVEX
 BF16 = re.compile(r'vdpbf16ps|vcvtne2?ps2?bf16')
+BUILT_WITHOUT_BF16 = re.compile(r'libkernels_(?!bf16_)\w+\.a\.p')
 NOT_IN_V4 = re.compile(r'vp?dp(bf16|bus|wss)|vcvtne2?ps2?bf16|vpopcnt[bwdq]|vpsh[lr]d|'
                        r'vpermi?t?2?b\b|vpcompress[bw]|vpexpand[bw]|vpmadd52|vp2intersect|vaes|'
                        r'vpclmul|vgf2p8')
@@ -155,11 +156,11 @@ def complaints_about_sources(build):
     """Yields the kernel sources that see code for AVX512-BF16 and are not compiled with it."""
     for entry in json.loads((build / 'compile_commands.json').read_text('utf-8')):
         source = (Path(entry['directory']) / entry['file']).resolve()
-        if 'libkernels_other_v4.a.p' in entry['output'] and source.suffix == '.cpp':
+        if BUILT_WITHOUT_BF16.search(entry['output']) and source.suffix == '.cpp':
             for path in sorted(included(source, set())):
                 if '__AVX512BF16__' in path.read_text('utf-8'):
                     yield (f'{source.relative_to(ROOT)} includes {path.relative_to(ROOT)}, which '
-                           'uses __AVX512BF16__; add its name to bf16_stems '
+                           'uses __AVX512BF16__; add its name to the stems of bf16 '
                            '(tensor/cpu/variants/meson.build)')
 
 
