@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "pool_planes.h"
+#include "simd.h"
 
 namespace mezzo::op {
 
@@ -38,14 +39,15 @@ template <class C> void max_by_window(const Windows& w, const C* x, C* y, std::i
       }
 }
 
-/** As many adjacent windows as fit 64 bytes, and the positions of their maxima in equally wide
+/** As many adjacent windows as fit a vector, and the positions of their maxima in equally wide
  *  integers. */
 template <class C> struct Lanes {
   using Place = std::conditional_t<sizeof(C) == 4, int, long>;
   static_assert(sizeof(Place) == sizeof(C));
-  typedef C Values __attribute__((vector_size(64)));
-  typedef Place Places __attribute__((vector_size(64)));
-  static constexpr std::int64_t kCount = 64 / sizeof(C);
+  // Not wider than the target's vectors: g++ computes the rest element by element.
+  typedef C Values __attribute__((vector_size(kVectorBytes)));
+  typedef Place Places __attribute__((vector_size(kVectorBytes)));
+  static constexpr int kCount = Simd<C>::kWidth;
   static_assert(kPoolLanes % kCount == 0);
 
   Values best;
@@ -53,6 +55,11 @@ template <class C> struct Lanes {
 
   template <class V, class T> static void load(V& to, const T* from) {
     std::memcpy(&to, from, sizeof to);
+  }
+
+  template <int... kLane>
+  static Values every_second(Values low, Values high, std::integer_sequence<int, kLane...>) {
+    return __builtin_shufflevector(low, high, (2 * kLane)...);
   }
 
   /** Loads from[0], from[stride], ...; kStride is the stride if known at compile time, else 0. */
@@ -63,11 +70,7 @@ template <class C> struct Lanes {
       Values low, high;
       load(low, from);
       load(high, from + kCount);
-      if constexpr (sizeof(C) == 4)
-        to = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26,
-                                     28, 30);
-      else
-        to = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+      to = every_second(low, high, std::make_integer_sequence<int, kCount>{});
     } else {
       for (std::int64_t i = 0; i < kCount; ++i) to[i] = from[i * stride];
     }
