@@ -52,9 +52,10 @@ template <class F> Tensor computed(std::int64_t n, const TensorOptions& options,
   const Tensor x = empty_tensor({n}, options.dtype, cpu, options.pin_memory);
   constexpr std::int64_t kBlock = 4096;
   const Tensor block = empty_tensor({std::min(n, kBlock)}, dtype_of<T>(), cpu);
+  T* const values = block.data<T>();
   for (std::int64_t first = 0; first < n; first += kBlock) {
     const std::int64_t length = std::min(n - first, kBlock);
-    for (std::int64_t i = 0; i < length; ++i) block.data<T>()[i] = value(first + i);
+    for (std::int64_t i = 0; i < length; ++i) values[i] = value(first + i);
     x.narrow(0, first, length).copy_(block.narrow(0, 0, length));
   }
   return finished(x, options);

@@ -52,10 +52,13 @@ void for_each_index(const Tensor& index, int dim, X* x, const Lines& at_x, Y* y,
         visit(x_line[named_line[j] * x_step], y_line[j * y_step]);
       return;
     }
-    for (std::int64_t j = 0; j < length; ++j)
+    const std::int64_t *const x_inner = at_x.inner.data(), *const y_inner = at_y.inner.data();
+    for (std::int64_t j = 0; j < length; ++j) {
+      const std::int64_t* const row = named_line + j * width;
+      Y* const y_row = y_line + j * y_step;
       for (std::int64_t k = from; k < to; ++k)
-        visit(x_line[named_line[j * width + k] * x_step + at_x.inner[static_cast<std::size_t>(k)]],
-              y_line[j * y_step + at_y.inner[static_cast<std::size_t>(k)]]);
+        visit(x_line[row[k] * x_step + x_inner[k]], y_row[y_inner[k]]);
+    }
   };
   // A line is never divided. Adjacent lines are divided into strips of a few cache lines.
   constexpr std::int64_t kStrip = 64;

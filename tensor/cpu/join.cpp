@@ -7,6 +7,7 @@
 #include "../core/dispatch.h"
 #include "../device/parallel.h"
 #include "convert.h"
+#include "word.h"
 
 namespace mezzo::op {
 
@@ -18,7 +19,24 @@ struct RowSlice {
   std::int64_t rows = 1, length = 1, step = 1, offset = 0;
 };
 
+/** Rows shorter than this are copied element by element; a call per row would take longer. */
+constexpr std::int64_t kShortRow = 16;
+
+void copy_short_rows(const Tensor& from, const Tensor& to, const RowSlice& slice) {
+  cpu_kernels::visit_word(to.dtype(), [&]<class Word>(std::type_identity<Word>) {
+    const Word* x = static_cast<const Word*>(from.raw_data());
+    Word* y = static_cast<Word*>(to.raw_data()) + slice.offset;
+    parallel_chunks(slice.rows, std::max<std::int64_t>(1, kElementwiseChunk / slice.length),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t row = begin; row < end; ++row)
+                        for (std::int64_t i = 0; i < slice.length; ++i)
+                          y[row * slice.step + i] = x[row * slice.length + i];
+                    });
+  });
+}
+
 void copy_rows(const Tensor& from, const Tensor& to, const RowSlice& slice) {
+  if (slice.length < kShortRow) return copy_short_rows(from.to(to.dtype()), to, slice);
   const auto source_item = static_cast<std::int64_t>(item_size(from.dtype())),
              target_item = static_cast<std::int64_t>(item_size(to.dtype()));
   const char* source = static_cast<const char*>(from.raw_data());

@@ -10,7 +10,7 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Number of lines processed together: a few cache lines of each row. */
+/** Number of strided lines processed together, and of elements of a dense line read at a time. */
 constexpr std::int64_t kTogether = 64;
 
 template <class C, class Reaches>
@@ -20,6 +20,23 @@ void running_extreme(const Tensor& operand, Outputs out, int dim) {
   const BlockReader<C> reader(x);
   const BlockWriter<C> writer(out[0]);
   std::int64_t* const indices = out[1].data<std::int64_t>();
+  const auto one_line = [&](std::int64_t line) {
+    C row[kTogether], bests[kTogether], best{};
+    std::int64_t at = 0;
+    for (std::int64_t first = 0; first < s.length; first += kTogether) {
+      const std::int64_t place = line * s.length + first, n = std::min(kTogether, s.length - first);
+      const C* const values = reader.read(place, n, row);
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (first + i == 0 || Reaches{}(values[i], best)) {
+          best = values[i];
+          at = first + i;
+        }
+        bests[i] = best;
+        indices[place + i] = at;
+      }
+      writer.copy(place, n, bests);
+    }
+  };
   const std::int64_t tiles = (s.inner + kTogether - 1) / kTogether;
   const auto one_tile = [&](std::int64_t outer, std::int64_t column) {
     const std::int64_t width = std::min(kTogether, s.inner - column);
@@ -42,7 +59,8 @@ void running_extreme(const Tensor& operand, Outputs out, int dim) {
       std::max<std::int64_t>(
           1, kLinePanel / std::max<std::int64_t>(1, s.length * std::min(s.inner, kTogether))),
       [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t t = begin; t < end; ++t) one_tile(t / tiles, t % tiles * kTogether);
+        for (std::int64_t t = begin; t < end; ++t)
+          s.inner == 1 ? one_line(t) : one_tile(t / tiles, t % tiles * kTogether);
       },
       static_cast<double>(s.length * std::min(s.inner, kTogether)) * 2);
 }

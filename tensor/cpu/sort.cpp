@@ -8,7 +8,7 @@
 #include "../core/dispatch.h"
 #include "../device/parallel.h"
 #include "index_list.h"
-#include "sort_key.h"
+#include "radix_sort.h"
 
 namespace mezzo::op {
 
@@ -85,17 +85,23 @@ void Sort::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "sort");
   const std::int64_t length = in[0].dim() == 0 ? 1 : in[0].shape()[dim];
   order_tensor(in[0], out, dim, 0, length, attrs.descending,
-               [](auto& entries) { std::sort(entries.begin(), entries.end()); });
+               [](auto& entries) { sort_entries(entries); });
 }
 
 void Topk::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "topk");
   order_tensor(in[0], out, dim, 0, attrs.k, attrs.largest, [&attrs](auto& entries) {
     const auto end = entries.begin() + attrs.k;
-    std::nth_element(entries.begin(), end - 1, entries.end());
-    if (attrs.sorted)
-      std::sort(entries.begin(), end);
+    // A heap of few entries is seldom changed; else dividing is faster.
+    constexpr std::int64_t kSeldom = 64;
+    const bool few = attrs.k <= static_cast<std::int64_t>(entries.size()) / kSeldom;
+    if (few)
+      std::partial_sort(entries.begin(), end, entries.end());
     else
+      std::nth_element(entries.begin(), end - 1, entries.end());
+    if (attrs.sorted && !few)
+      std::sort(entries.begin(), end);
+    else if (!attrs.sorted)
       std::sort(entries.begin(), end,
                 [](const auto& a, const auto& b) { return a.index() < b.index(); });
   });

@@ -43,6 +43,8 @@ MZ_HD inline std::uint64_t sort_key(std::int64_t x) {
 struct WideEntry {
   std::uint64_t key;
   std::uint64_t place;
+  static constexpr int kKeyBytes = 8;
+  MZ_HD std::uint64_t sorted_by() const { return key; }
   MZ_HD std::int64_t index() const { return static_cast<std::int64_t>(place); }
   MZ_HD friend bool operator<(const WideEntry& a, const WideEntry& b) {
     return a.key != b.key ? a.key < b.key : a.place < b.place;
@@ -52,6 +54,8 @@ struct WideEntry {
 /** A key and an index in one word, for keys of 32 bits in lines of fewer than 2^32 elements. */
 struct NarrowEntry {
   std::uint64_t key_and_index;
+  static constexpr int kKeyBytes = 4;
+  MZ_HD std::uint64_t sorted_by() const { return key_and_index >> 32; }
   MZ_HD std::int64_t index() const {
     return static_cast<std::int64_t>(key_and_index & 0xFFFFFFFFu);
   }

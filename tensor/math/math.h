@@ -2,6 +2,7 @@
 // double forms of <cmath>. Parsed by g++ and by nvcc.
 #pragma once
 
+#include "area.h"
 #include "erf.h"
 #include "exp.h"
 #include "inverse.h"
@@ -20,9 +21,6 @@ namespace mezzo::math {
 #define MZ_MATH_UNARY(name)                                 \
   MZ_HD inline float name(float x) { return std::name(x); } \
   MZ_HD inline double name(double x) { return std::name(x); }
-MZ_MATH_UNARY(acosh)
-MZ_MATH_UNARY(asinh)
-MZ_MATH_UNARY(atanh)
 MZ_MATH_UNARY(ceil)
 MZ_MATH_UNARY(floor)
 MZ_MATH_UNARY(sqrt)
@@ -33,8 +31,11 @@ MZ_MATH_UNARY(trunc)
 #define MZ_MATH_DOUBLE(name) \
   MZ_HD inline double name(double x) { return std::name(x); }
 MZ_MATH_DOUBLE(acos)
+MZ_MATH_DOUBLE(acosh)
 MZ_MATH_DOUBLE(asin)
+MZ_MATH_DOUBLE(asinh)
 MZ_MATH_DOUBLE(atan)
+MZ_MATH_DOUBLE(atanh)
 MZ_MATH_DOUBLE(cos)
 MZ_MATH_DOUBLE(cosh)
 MZ_MATH_DOUBLE(erf)

@@ -44,6 +44,8 @@ const Function kFunctions[] = {
     {"rsqrt", math::rsqrt, rsqrt_oracle, 1.5}, {"sigmoid", math::sigmoid, sigmoid_oracle, 2.0},
     {"sin", math::sin, std::sin, 1.5},         {"sqrt", math::sqrt, std::sqrt, 0.5001},
     {"tanh", math::tanh, std::tanh, 1.4},      {"erfinv", math::erfinv, math::erfinv, 3.5},
+    {"acosh", math::acosh, std::acosh, 2.5},   {"asinh", math::asinh, std::asinh, 2.0},
+    {"atanh", math::atanh, std::atanh, 2.5},
 };
 
 float float_of(std::uint32_t bits) { return mezzo::detail::bits_as<float>(bits); }
