@@ -9,7 +9,7 @@
 #include "../emulator/counters.h"
 #include "../emulator/dnn.h"
 #include "../support/catch.h"
-#include "attention.h"
+#include "attention_library.h"
 #include "emulation.h"
 
 using namespace attention;
@@ -18,36 +18,6 @@ using namespace emulation;
 namespace {
 
 using emulator::AttentionFault;
-
-/** Returns what a call and its gradients run: "library", or "own" for our kernels. Runs that verify
- *  the library happen before and are not included. */
-std::string served_by(const Call& call, DType dtype = f16) {
-  results(call, dtype, kDevice);
-  const emulator::LaunchLog log;
-  results(call, dtype, kDevice);
-  std::string all;
-  for (const std::string& name : log.names) {
-    if (name.rfind("cuDNN attention", 0) == 0) all += "library ";
-    if (name.rfind("attention_tensor", 0) == 0 || name.rfind("attention.", 0) == 0 ||
-        name.rfind("attention_backward.", 0) == 0)
-      all += "own ";
-  }
-  return all;
-}
-const std::string kBoth = "library library ", kForward = "library own ";
-/** Our kernels include one that computes offsets. */
-bool is_own(const std::string& served) {
-  return served.find("library") == std::string::npos && !served.empty();
-}
-
-/** Checks that results and gradients agree with f64 within 16-bit precision. */
-void check_numbers(const Call& call, DType dtype) {
-  const std::vector<Tensor> exact = results(call, f64, cpu), got = results(call, dtype, kDevice);
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    INFO(name(dtype) << " result " << i);
-    CHECK(error(got[i], exact[i], dtype) <= 2);
-  }
-}
 
 Tensor heads_beside_each_other(const Tensor& x) {
   return x.transpose(-3, -2).contiguous().transpose(-3, -2);
@@ -122,10 +92,6 @@ TEST_CASE("cuDNN computes attention with shared keys; our own kernels compute it
 
 TEST_CASE("gradients for which cuDNN lacks memory are computed in chunks of the batch",
           "[gpu][attention][dnn]") {
-  struct Memory {
-    explicit Memory(std::int64_t bytes) { emulator::set_most_score_gradients(bytes); }
-    ~Memory() { emulator::set_most_score_gradients(std::int64_t{256} << 20); }
-  };
   manual_seed(18);
   constexpr std::int64_t kEntry = 2 * 3 * 12 * 12;  // bytes of the score gradients of a batch entry
   const Call call = drawn_call({5, 3}, {12, 12, 16, 8});
@@ -133,7 +99,7 @@ TEST_CASE("gradients for which cuDNN lacks memory are computed in chunks of the 
   across.layout = heads_beside_each_other;
   std::vector<Tensor> whole;
   {
-    const Memory memory(5 * kEntry);
+    const ScoreBytes limit(5 * kEntry);
     CHECK(served_by(call) == kBoth);
     whole = results(call, f16, kDevice);
   }
@@ -142,7 +108,7 @@ TEST_CASE("gradients for which cuDNN lacks memory are computed in chunks of the 
         std::pair{3, kBoth + "library "},             // chunks of 3 and 2
         std::pair{2, kBoth + "library library "}}) {  // chunks of 2, 2 and 1
     INFO(entries);
-    const Memory memory(entries * kEntry);
+    const ScoreBytes limit(entries * kEntry);
     CHECK(served_by(call) == served);
     CHECK(served_by(across) == served);
     check_numbers(across, f16);
@@ -151,13 +117,13 @@ TEST_CASE("gradients for which cuDNN lacks memory are computed in chunks of the 
       CHECK(parts[i].to_vector<double>() == whole[i].to_vector<double>());
   }
   {
-    const Memory memory(kEntry - 1);  // less than one entry; for a call without a plan
+    const ScoreBytes limit(kEntry - 1);  // less than one entry; for a call without a plan
     const Call other = drawn_call({5, 3}, {12, 12, 24, 8});
     CHECK(served_by(other).rfind(kForward, 0) == 0);
     check_numbers(other, f16);
   }
   // A second chunk whose logarithms would not be aligned to 16 bytes.
-  const Memory memory(2 * 3 * 5 * 12);
+  const ScoreBytes limit(2 * 3 * 5 * 12);
   const Call odd = drawn_call({3, 3}, {5, 12, 16, 8});
   CHECK(served_by(odd).rfind(kForward, 0) == 0);
   check_numbers(odd, f16);
