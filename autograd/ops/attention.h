@@ -25,8 +25,9 @@ struct AttentionOptions {
  *  head i of the query uses head i / (h / k) of key and value, as in PyTorch.
  *  Precision: low; scores and softmax are computed in f32 (f64), one rounding. The whole matrix of
  *  scores is never stored, not in the backward pass either. Calls that cuDNN handles on a GPU round
- *  the probabilities too, and store up to 256 MiB of gradients of scores; enable_cudnn_sdp(false)
- *  turns them off.
+ *  the probabilities too, and store up to 256 MiB each for gradients of scores, for a mask in f32,
+ *  and for a mask of dropout; enable_cudnn_sdp(false) turns them off.
+ *  Non-finite: nan or infinity in a key or value that a mask hides can make results nan.
  *  Gradient: for query, key, value and a floating-point mask; 0 for queries without an unmasked
  *  key. The backward pass uses the dropout mask of the forward pass.
  *  Errors: ShapeError, DtypeError; ValueError for a mask together with is_causal, and unless 0 <=

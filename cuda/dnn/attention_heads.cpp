@@ -71,9 +71,18 @@ std::optional<Heads> heads_of(const Tensor& x, const Shape& batch, int first_hea
   return Heads{entries->count, heads->count, rows};
 }
 
-}  // namespace
-
-namespace {
+/** Returns the sizes of a mask's bias, which is broadcast where the mask is. */
+Attention::Bias bias_of(const Tensor& mask, const Shape& batch, int first_head, const Heads& q) {
+  const std::vector<std::int64_t> steps = batch_steps(mask, batch);
+  const auto varies = [&](int begin, int end) {
+    return broadcast_from(batch, steps, begin, end) > begin;
+  };
+  // A mask may have fewer than two dimensions.
+  const bool by_query = mask.dim() > 1 && mask.size(-2) > 1 && mask.strides()[mask.dim() - 2] != 0;
+  return {.entries = varies(0, first_head) ? q.entries : 1,
+          .heads = varies(first_head, batch.rank()) ? q.heads : 1,
+          .queries = by_query ? mask.size(-2) : 1};
+}
 
 /** Describes the tensors with dimension `first_head` of the batch as the first of the heads. */
 std::optional<Attention> divided_at(int first_head, const Shape& batch, const AttentionTensors& of,
@@ -95,11 +104,14 @@ std::optional<Attention> divided_at(int first_head, const Shape& batch, const At
               .features = of.q.size(-1),
               .values = of.v.size(-1),
               .is_causal = attrs.is_causal,
+              .drops = attrs.dropout_p > 0,
+              .keep_probability = 1 - attrs.dropout_p,
               .scale = attrs.scale,
               .q = q->rows,
               .k = k->rows,
               .v = v->rows,
               .y = y->rows};
+  if (of.mask.defined()) a.bias = bias_of(of.mask, batch, first_head, *q);
   if (!backward) return a;
   const auto g = heads(of.g, false), dq = heads(of.dq, false), dk = heads(of.dk, false),
              dv = heads(of.dv, false);
@@ -134,7 +146,11 @@ std::vector<std::int64_t> dnn::Attention::kind() const {
                                     keys,
                                     features,
                                     values,
-                                    is_causal ? 1 : 0};
+                                    is_causal ? 1 : 0,
+                                    drops ? 1 : 0,
+                                    bias.entries,
+                                    bias.heads,
+                                    bias.queries};
   for (const Rows& x : {q, k, v, g, y, dq, dk, dv})
     numbers.insert(numbers.end(), {x.entry, x.head, x.row});
   return numbers;

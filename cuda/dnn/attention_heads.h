@@ -13,14 +13,15 @@ inline constexpr std::int64_t kPiece = 8;
 /** Longest rows that cuDNN is used for. */
 inline constexpr std::int64_t kWidestHeads = 128;
 
-/** Operands and results of attention, [.., rows, columns]. Forward only q, k, v and y are
- *  defined. */
+/** Operands and results of attention, [.., rows, columns]. Forward only q, k, v, y and possibly a
+ *  mask are defined. */
 struct AttentionTensors {
   Tensor q, k, v, y;
+  Tensor mask = {};
   Tensor g = {}, dq = {}, dk = {}, dv = {};
 };
 
-/** Describes 16-bit tensors with two or more queries, where some dimension of the batch can be the
+/** Describes 16-bit tensors, with a bias for the mask, where some dimension of the batch can be the
  *  first of the heads and each tensor has uniform strides between entries, heads and rows. Returns
  *  nothing for others. */
 std::optional<dnn::Attention> as_heads(const AttentionTensors& of, const op::AttentionAttrs& attrs);

@@ -1,10 +1,8 @@
 #include "attention_library.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 #include <numeric>
-#include <tuple>
 #include <unordered_map>
 
 #include "../../tensor/core/numerics.h"
@@ -13,6 +11,7 @@
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../blas/key.h"
+#include "../kernels/attention_masks.h"
 #include "../own_kernels.h"
 #include "../runtime/device.h"
 #include "attention_heads.h"
@@ -23,17 +22,14 @@ namespace {
 
 using dnn::Attention;
 
-/** Returns true if the library may be used. A single query, as in text generation, is excluded:
- *  each number of keys would need a plan of its own. A single key is excluded because the library
- *  does not support its gradient. */
-bool in_scope(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
-              const op::AttentionAttrs& attrs) {
+/** Returns true if the library may be used. A single key is excluded because the library does not
+ *  support its gradient, and dropout of everything because its factor is not finite. */
+bool in_scope(const Tensor& q, const Tensor& k, const Tensor& v, const op::AttentionAttrs& attrs) {
   const auto fits = [](std::int64_t columns) {
     return columns > 0 && columns <= kWidestHeads && columns % kPiece == 0;
   };
-  return cudnn_sdp_enabled() && !OwnKernels::active() && is_low(q.dtype()) && !mask.defined() &&
-         attrs.dropout_p == 0 && q.size(-2) >= 2 && k.size(-2) >= 2 && fits(q.size(-1)) &&
-         fits(v.size(-1));
+  return cudnn_sdp_enabled() && !OwnKernels::active() && is_low(q.dtype()) && attrs.dropout_p < 1 &&
+         k.size(-2) >= 2 && fits(q.size(-1)) && fits(v.size(-1));
 }
 
 void advance(const void*& address, std::int64_t bytes) {
@@ -49,25 +45,36 @@ Attention part_of(const Attention& a, std::int64_t first, std::int64_t count) {
        {&part.q, &part.k, &part.v, &part.g, &part.y, &part.dq, &part.dk, &part.dv})
     advance(x->data, first * x->entry * item);
   advance(part.log_sums, first * a.heads * a.queries * std::int64_t{sizeof(float)});
+  if (part.bias.entries > 1) part.bias.entries = count;
   return part;
 }
 
-/** Returns the number of entries per call, in equal calls. The memory for the gradients of the
- *  scores limits it. */
+/** Returns the bytes of the largest array of scores that an entry needs for itself. */
+std::int64_t score_bytes_of_entry(const Attention& a) {
+  const std::int64_t rows = a.heads * a.queries;
+  std::int64_t most = 0;
+  if (a.wanted == Attention::Wanted::gradients) most = 2 * rows * a.keys;
+  if (a.drops) most = 2 * rows * a.pitch();
+  return a.bias.entries > 1 ? std::max(most, a.bias_bytes() / a.entries) : most;
+}
+
+/** Returns the number of entries per call, in equal calls, so that no array of scores exceeds
+ *  most_score_bytes(). Returns 0 if that of one entry, or a bias that all entries share, does. */
 std::int64_t entries_of_call(const Attention& a) {
-  if (a.wanted == Attention::Wanted::y) return a.entries;
-  const std::int64_t bytes = 2 * a.heads * a.queries * a.keys,
-                     most = std::max<std::int64_t>(1, dnn::most_score_gradients() / bytes);
-  const std::int64_t calls = (a.entries + most - 1) / most,
+  const std::int64_t limit = dnn::most_score_bytes(), bytes = score_bytes_of_entry(a);
+  if (bytes > limit || (a.bias.entries == 1 && a.bias_bytes() > limit)) return 0;
+  if (bytes == 0) return a.entries;
+  const std::int64_t most = limit / bytes, calls = (a.entries + most - 1) / most,
                      entries = (a.entries + calls - 1) / calls;
   // Four f32 logarithms are 16 bytes.
   const std::int64_t step = 4 / std::gcd(std::int64_t{4}, a.heads * a.queries);
   return calls == 1 ? a.entries : std::max<std::int64_t>(1, entries / step * step);
 }
 
-/** Limit on the number of length combinations per family. Compiling a plan takes some tenths of a
- *  second, so calls with further lengths use Mezzo's own kernels. */
-constexpr int kMostLengths = 16;
+/** Limits on the number of length combinations per family. Compiling a plan takes some tenths of a
+ *  second, so calls with further lengths use Mezzo's own kernels. With one query, as in text
+ *  generation, each call may have another number of keys. */
+constexpr int kMostLengths = 16, kMostLengthsOfOneQuery = 2;
 
 class CheckedProblems {
  public:
@@ -83,9 +90,8 @@ class CheckedProblems {
       return serves && dnn::attend(problem, device, current_stream(device));
     }
     if (Capture::current()) return false;
-    int& lengths = lengths_[{problem.wanted, problem.dtype, problem.heads, problem.features,
-                             problem.values, problem.is_causal, device.index}];
-    if (lengths == kMostLengths) return false;
+    int& lengths = lengths_[family_of(problem, device)];
+    if (lengths == (problem.queries == 1 ? kMostLengthsOfOneQuery : kMostLengths)) return false;
     const Outcome outcome = tried(problem, device);
     if (outcome == Outcome::no_engine) return false;  // not cached: asking again is cheap
     ++lengths;
@@ -94,8 +100,16 @@ class CheckedProblems {
 
  private:
   using Key = std::vector<std::int64_t>;
-  using Family =
-      std::tuple<Attention::Wanted, DType, std::int64_t, std::int64_t, std::int64_t, bool, int>;
+  /** What problems of different lengths have in common. */
+  static Key family_of(const Attention& a, Device device) {
+    Key family{static_cast<std::int64_t>(a.wanted), static_cast<std::int64_t>(a.dtype),
+               device.index};
+    for (const std::int64_t size : {a.heads, a.features, a.values, a.bias.heads})
+      family.push_back(size);
+    for (const bool has : {a.is_causal, a.drops, a.bias.queries > 1, a.queries == 1})
+      family.push_back(has ? 1 : 0);
+    return family;
+  }
   enum class Outcome : std::uint8_t { no_engine, proved, unfit };
 
   /** Solves the problem, and then compares the library with Mezzo's kernels. */
@@ -110,14 +124,15 @@ class CheckedProblems {
              str("scaled_dot_product_attention: cuDNN's ",
                  problem.wanted == Attention::Wanted::y ? "results" : "gradients", " for ",
                  problem.dtype, " [", problem.entries, ", ", problem.heads, ", ", problem.queries,
-                 ", ", problem.features, "] and ", problem.keys,
-                 " keys differ from those of Mezzo's kernels; such calls use Mezzo's kernels"));
+                 ", ", problem.features, "] and ", problem.keys, " keys",
+                 problem.bias.exists() ? " with a mask" : "", problem.drops ? " with dropout" : "",
+                 " differ from those of Mezzo's kernels; such calls use Mezzo's kernels"));
     return Outcome::unfit;
   }
 
   std::mutex mutex_;
   std::unordered_map<Key, bool, KeyHash> served_;
-  std::map<Family, int> lengths_;
+  std::unordered_map<Key, int, KeyHash> lengths_;
 };
 
 CheckedProblems& checked_problems() {
@@ -125,15 +140,33 @@ CheckedProblems& checked_problems() {
   return all;
 }
 
-/** Solves the problem in one or several calls. Returns false if the logarithms of some call would
- *  not begin at a multiple of 16 bytes, or if a call fails; all results are then computed again. */
-bool serve(const Attention& problem, Device device) {
+/** What the bias and the mask of dropout are made from. `batch`: of the whole problem. */
+struct MaskSources {
+  Tensor mask;
+  Shape batch;
+  PhiloxStream stream;
+};
+
+/** Solves the problem in one or several calls. Returns false if an array of scores would exceed
+ *  most_score_bytes(), if the logarithms of some call would not begin at a multiple of 16 bytes, or
+ *  if a call fails; all results are then computed again. */
+bool serve(const Attention& problem, const MaskSources& from, Device device) {
   const std::int64_t count = entries_of_call(problem);
-  if (count < problem.entries && count * problem.heads * problem.queries % 4 != 0) return false;
+  if (count < problem.entries && (count == 0 || count * problem.heads * problem.queries % 4 != 0))
+    return false;
+  Tensor shared_bias;
+  if (problem.bias.entries == 1) shared_bias = bias_for_mask(problem, from.mask, from.batch, 0);
   for (std::int64_t first = 0; first < problem.entries; first += count) {
-    const Attention part = part_of(problem, first, std::min(count, problem.entries - first));
+    Attention part = part_of(problem, first, std::min(count, problem.entries - first));
+    Tensor bias = shared_bias, kept;
+    if (problem.bias.entries > 1) bias = bias_for_mask(part, from.mask, from.batch, first);
+    if (bias.defined()) part.bias.data = bias.raw_data();
+    if (part.drops) kept = kept_probabilities(part, from.stream, first, device);
+    if (kept.defined()) part.kept = kept.raw_data();
     if (!checked_problems().serve(part, device)) return false;
   }
+  if (problem.wanted == Attention::Wanted::y && problem.bias.exists())
+    clear_hidden_rows(problem, device);
   return true;
 }
 
@@ -146,19 +179,20 @@ constexpr int kAmpere = 80, kBlackwell = 100;
 
 bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
   const Device device = in[0].device();
-  if (out[1].numel() == 0 || !in_scope(in[0], in[1], in[2], in[3], attrs)) return false;
+  if (out[1].numel() == 0 || !in_scope(in[0], in[1], in[2], attrs)) return false;
   if (runtime::compute_capability(device.index) < kAmpere) return false;
   std::optional<Attention> problem =
-      as_heads({.q = in[0], .k = in[1], .v = in[2], .y = out[0]}, attrs);
+      as_heads({.q = in[0], .k = in[1], .v = in[2], .y = out[0], .mask = in[3]}, attrs);
   if (!problem) return false;
   problem->log_sums = out[1].raw_data();
-  return serve(*problem, device);
+  return serve(*problem, {in[3], op::attention_batch(in[0], in[1], in[2]), attrs.stream}, device);
 }
 
 bool attention_backward_by_library(Inputs in, Outputs out,
                                    const op::AttentionBackward::Attrs& attrs) {
   const Device device = in[1].device();
-  if (in[6].numel() == 0 || !in_scope(in[1], in[2], in[3], in[4], attrs.forward)) return false;
+  if (in[6].numel() == 0 || attrs.mask_gradient || !in_scope(in[1], in[2], in[3], attrs.forward))
+    return false;
   const int capability = runtime::compute_capability(device.index);
   if (capability < kAmpere || capability >= kBlackwell) return false;
   // Gradients that are still to be summed over broadcast dimensions have a wider dtype than the
@@ -169,6 +203,7 @@ bool attention_backward_by_library(Inputs in, Outputs out,
                       .k = in[2],
                       .v = in[3],
                       .y = in[5],
+                      .mask = in[4],
                       .g = in[0],
                       .dq = out[0],
                       .dk = out[1],
@@ -182,7 +217,8 @@ bool attention_backward_by_library(Inputs in, Outputs out,
   if (!problem || problem->key_heads != problem->heads) return false;
   const Tensor log_sums = row_major(in[6]);
   problem->log_sums = log_sums.raw_data();
-  return serve(*problem, device);
+  return serve(*problem, {in[4], op::attention_batch(in[1], in[2], in[3]), attrs.forward.stream},
+               device);
 }
 
 }  // namespace mezzo::gpu

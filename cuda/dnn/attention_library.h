@@ -7,11 +7,12 @@
 
 namespace mezzo::gpu {
 
-/** Computes the op with cuDNN: 16-bit operands without mask and dropout, with rows that it can
- *  load. Returns false if cuDNN cannot or must not be used; the results are then still to be
- *  computed. Errors: CudaError. */
+/** Computes the op with cuDNN: 16-bit operands with rows that it can load. Returns false if cuDNN
+ *  cannot or must not be used, or if an array of scores would exceed dnn::most_score_bytes(); the
+ *  results are then still to be computed. Errors: CudaError, OutOfMemory. */
 bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attrs);
-/** Computes the gradients with cuDNN, under the same conditions. */
+/** Computes the gradients with cuDNN, under the same conditions, unless that of a mask is
+ *  requested. */
 bool attention_backward_by_library(Inputs in, Outputs out,
                                    const op::AttentionBackward::Attrs& attrs);
 

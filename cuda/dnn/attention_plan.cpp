@@ -132,9 +132,36 @@ class AttentionGraph {
   }
 
   // ---- attention --------------------------------------------------------------------------------
-  Part scaled_products() {
+  /** An array with the rows of a bias, broadcast where a size is 1. */
+  Part scores_in_memory(ArrayName name, std::int64_t entries, std::int64_t heads,
+                        std::int64_t queries, cudnnDataType_t type) {
+    const std::int64_t row = a_.pitch();
+    return memory(name, {entries, heads, queries, a_.keys},
+                  {heads * queries * row, queries * row, row, 1}, type);
+  }
+  Part biased(Part x) {
+    const Attention::Bias& b = a_.bias;
+    if (!b.exists()) return x;
+    const Part bias = scores_in_memory(kScoreBias, b.entries, b.heads, b.queries, CUDNN_DATA_FLOAT);
+    return apply(CUDNN_POINTWISE_ADD, x, bias, between(scores_));
+  }
+  /** Sets the elements that dropout does not keep to 0. */
+  Part kept(Part x) {
+    if (!a_.drops) return x;
+    if (!kept_) kept_ = scores_in_memory(kKept, a_.entries, a_.heads, a_.queries, low());
+    return apply(CUDNN_POINTWISE_MUL, x, *kept_, between(scores_));
+  }
+  /** Multiplies by the inverse of dropout's probability to keep an element. */
+  Part grown(Part x, cudnnDataType_t type) {
+    if (!a_.drops) return x;
+    if (!keep_factor_) keep_factor_ = host(kKeepFactor);
+    return apply(CUDNN_POINTWISE_MUL, x, *keep_factor_, between(scores_, type));
+  }
+
+  /** Returns the scores, with the bias. */
+  Part biased_products() {
     const Part products = multiply(q_, k_transposed_, between(scores_));
-    return apply(CUDNN_POINTWISE_MUL, products, scale_, between(scores_));
+    return biased(apply(CUDNN_POINTWISE_MUL, products, scale_, between(scores_)));
   }
 
   /** Masks x where the key comes after the query, if attention is causal. */
@@ -155,16 +182,16 @@ class AttentionGraph {
   }
 
   void add_forward(Part v) {
-    const Part scores = causal(scaled_products());
+    const Part scores = causal(biased_products());
     const Part greatest = reduce(CUDNN_REDUCE_TENSOR_MAX, scores, between(rows_));
     const Part below = apply(CUDNN_POINTWISE_SUB, scores, greatest, between(scores_));
     const Part exponentials = apply({.mode = CUDNN_POINTWISE_EXP, .x = below}, between(scores_));
     const Part sums = reduce(CUDNN_REDUCE_TENSOR_ADD, exponentials, between(rows_));
     const Part logarithms = apply({.mode = CUDNN_POINTWISE_LOG, .x = sums}, between(rows_));
     apply(CUDNN_POINTWISE_ADD, greatest, logarithms, log_sums_);
-    const Part probabilities =
-        apply(CUDNN_POINTWISE_DIV, exponentials, sums, between(scores_, low()));
-    multiply(probabilities, v, matrices(kY, a_.y, a_.queries, a_.values));
+    const Part probabilities = apply(CUDNN_POINTWISE_DIV, exponentials, sums,
+                                     between(scores_, a_.drops ? CUDNN_DATA_FLOAT : low()));
+    multiply(grown(kept(probabilities), low()), v, matrices(kY, a_.y, a_.queries, a_.values));
   }
 
   /** Returns x with rows and columns swapped. */
@@ -181,18 +208,20 @@ class AttentionGraph {
     const Part products =
         apply(CUDNN_POINTWISE_MUL, g, matrices(kY, a_.y, a_.queries, a_.values), between(results));
     const Part sums = reduce(CUDNN_REDUCE_TENSOR_ADD, products, between(rows_));
-    const Part offsets = apply(CUDNN_POINTWISE_MUL, sums, host(kOne),
+    const Part offsets = apply(CUDNN_POINTWISE_MUL, sums, host(kKeepProbability),
                                memory(kOffsets, rows_, packed_strides(rows_), CUDNN_DATA_FLOAT));
 
     const Part logarithms =
-        causal(apply(CUDNN_POINTWISE_SUB, scaled_products(), log_sums_, between(scores_)));
+        causal(apply(CUDNN_POINTWISE_SUB, biased_products(), log_sums_, between(scores_)));
     const Part probabilities =
         apply({.mode = CUDNN_POINTWISE_EXP, .x = logarithms}, between(scores_));
-    multiply(transposed_scores(probabilities), g, matrices(kDv, a_.dv, a_.keys, a_.values));
+    multiply(transposed_scores(grown(kept(probabilities), CUDNN_DATA_FLOAT)), g,
+             matrices(kDv, a_.dv, a_.keys, a_.values));
 
-    const Part slopes = multiply(g, v_transposed, between(scores_));
+    const Part slopes = kept(multiply(g, v_transposed, between(scores_)));
     const Part above = apply(CUDNN_POINTWISE_SUB, slopes, offsets, between(scores_));
-    const Part weighted = apply(CUDNN_POINTWISE_MUL, above, probabilities, between(scores_));
+    const Part weighted =
+        grown(apply(CUDNN_POINTWISE_MUL, above, probabilities, between(scores_)), CUDNN_DATA_FLOAT);
     const Part gradients = apply(CUDNN_POINTWISE_MUL, weighted, scale_, between(scores_, low()));
     multiply(transposed_scores(gradients), q_, matrices(kDk, a_.dk, a_.keys, a_.features));
     const Part k = reshape(k_transposed_, between({a_.entries, a_.key_heads, a_.keys, a_.features},
@@ -205,6 +234,7 @@ class AttentionGraph {
   Graph graph_;
   std::int64_t next_name_ = kFirstFree;
   Part scale_ = 0, log_sums_ = 0, q_ = 0, k_transposed_ = 0;
+  std::optional<Part> kept_, keep_factor_;
 };
 
 }  // namespace

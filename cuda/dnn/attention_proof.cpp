@@ -7,6 +7,7 @@
 #include "../../tensor/core/half.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/random/philox.h"
+#include "../kernels/attention_masks.h"
 #include "../kernels/host_lines.h"
 #include "../runtime/device.h"
 #include "attention_library.h"
@@ -50,6 +51,7 @@ std::vector<std::uint16_t> random_bits(std::int64_t count, DType dtype, std::uin
 struct Sizes {
   std::int64_t entries, heads, sharing, rows, columns;
   Shape shape() const { return {entries, heads, sharing, rows, columns}; }
+  Shape batch() const { return {entries, heads, sharing}; }
 };
 
 Tensor room(const Sizes& s, DType dtype, Device device) {
@@ -156,7 +158,7 @@ bool any_nan(const Numbers& numbers) {
 bool agree(const Numbers& got, const Numbers& expected, float relative) {
   float greatest = 0;
   for (const float x : expected)
-    if (std::fabs(x) > greatest) greatest = std::fabs(x);
+    if (std::isfinite(x) && std::fabs(x) > greatest) greatest = std::fabs(x);
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) != std::isnan(expected[i])) return false;
     if (std::fabs(got[i] - expected[i]) > relative * greatest) return false;
@@ -175,9 +177,13 @@ class Trial {
       : problem_(kind),
         device_(device),
         attrs_{.scale = 1 / std::sqrt(static_cast<double>(kind.features)),
-               .is_causal = kind.is_causal} {
+               .is_causal = kind.is_causal,
+               .dropout_p = kind.drops ? 0.25 : 0,
+               .stream = {1, 5}} {
     const bool gradients = kind.wanted == Attention::Wanted::gradients;
     problem_.scale = attrs_.scale;
+    problem_.keep_probability = 1 - attrs_.dropout_p;
+    if (kind.bias.exists()) mask_ = mask();
     q_ = operand(queries(kind.features), problem_.q, kind.dtype, device, 1, with_nan && !gradients);
     k_ = operand(keys(kind.features), problem_.k, kind.dtype, device, 2, false);
     v_ = operand(keys(kind.values), problem_.v, kind.dtype, device, 3, false);
@@ -189,11 +195,11 @@ class Trial {
   /** Returns the results of Mezzo's own kernels: y and logarithms, or the gradients of q, k and
    *  v. */
   std::vector<Numbers> own() {
-    const Tensor in[] = {q_, k_, v_, {}};
+    const Tensor in[] = {q_, k_, v_, mask_};
     Tensor forward[] = {y_, log_sums_};
     own_attention(in, forward, attrs_);
     if (problem_.wanted == Attention::Wanted::y) return {numbers_of(y_), numbers_of(log_sums_)};
-    const Tensor given[] = {g_, q_, k_, v_, {}, y_, log_sums_};
+    const Tensor given[] = {g_, q_, k_, v_, mask_, y_, log_sums_};
     Tensor gradients[] = {results(queries(problem_.features), problem_.dtype, device_),
                           results(keys(problem_.features), problem_.dtype, device_),
                           results(keys(problem_.values), problem_.dtype, device_),
@@ -218,7 +224,18 @@ class Trial {
       y = copied(y_, queries(problem_.values), problem_.y, device_);
       problem_.log_sums = log_sums_.raw_data();
     }
+    Tensor bias, kept;
+    if (mask_.defined()) {
+      bias = bias_for_mask(problem_, mask_, queries(1).batch(), 0);
+      problem_.bias.data = bias.raw_data();
+    }
+    if (problem_.drops) {
+      kept = kept_probabilities(problem_, attrs_.stream, 0, device_);
+      problem_.kept = kept.raw_data();
+    }
     if (!dnn::attend(problem_, device_, current_stream(device_))) return {};
+    if (problem_.wanted == Attention::Wanted::y && mask_.defined())
+      clear_hidden_rows(problem_, device_);
     std::vector<Numbers> all;
     for (const Tensor& x : made) all.push_back(numbers_of(x));
     return all;
@@ -232,6 +249,23 @@ class Trial {
   Sizes keys(std::int64_t columns) const {
     return {problem_.entries, problem_.key_heads, 1, problem_.keys, columns};
   }
+  /** Returns a random mask of 16-bit numbers that hides every third key; of four rows, one hides
+   *  the first half of the keys and one hides all. */
+  Tensor mask() const {
+    const std::int64_t groups = problem_.bias.heads == 1 ? 1 : problem_.key_heads;
+    const Sizes sizes{problem_.bias.entries, groups, problem_.bias.heads / groups,
+                      problem_.bias.queries, problem_.keys};
+    const Tensor x = room(sizes, problem_.dtype, device_);
+    std::vector<std::uint16_t> bits = random_bits(x.numel(), problem_.dtype, 6);
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      const std::int64_t row = i / problem_.keys % 4, key = i % problem_.keys;
+      if (key % 3 == 2 || (row == 1 && key < problem_.keys / 2) || row == 3)
+        bits[static_cast<std::size_t>(i)] =
+            narrowed(-std::numeric_limits<float>::infinity(), problem_.dtype);
+    }
+    upload(x, bits.data(), bits.size() * sizeof(bits[0]));
+    return x;
+  }
   /** Returns x without its last dimension, which has size 1. */
   static Tensor alias_rows(const Tensor& x) {
     Shape shape = x.shape();
@@ -244,7 +278,7 @@ class Trial {
   Attention problem_;
   Device device_;
   op::AttentionAttrs attrs_;
-  Tensor q_, k_, v_, g_, y_, log_sums_;
+  Tensor q_, k_, v_, g_, y_, mask_, log_sums_;
 };
 
 /** Returns true if the library's result number i is acceptable. */

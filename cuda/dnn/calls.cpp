@@ -91,7 +91,9 @@ void execute(const Plan& plan, const Convolution& c, Device device, runtime::Str
 }
 
 void execute(const Plan& plan, const Attention& a, Device device, runtime::Stream stream) {
-  const float scale = static_cast<float>(a.scale), one = 1,
+  const float scale = static_cast<float>(a.scale),
+              keep_probability = static_cast<float>(a.keep_probability),
+              keep_factor = static_cast<float>(1 / a.keep_probability),
               masked = -std::numeric_limits<float>::infinity();
   Operands operands;
   operands.add(kQ, a.q.data);
@@ -101,6 +103,11 @@ void execute(const Plan& plan, const Attention& a, Device device, runtime::Strea
   operands.add(kLogSums, a.log_sums);
   operands.add(kScale, &scale);
   if (a.is_causal) operands.add(kMasked, &masked);
+  if (a.bias.exists()) operands.add(kScoreBias, a.bias.data);
+  if (a.drops) {
+    operands.add(kKept, a.kept);
+    operands.add(kKeepFactor, &keep_factor);
+  }
   Tensor offsets;
   if (a.wanted == Attention::Wanted::gradients) {
     offsets = workspace(a.entries * a.heads * a.queries * std::int64_t{sizeof(float)}, device);
@@ -109,12 +116,12 @@ void execute(const Plan& plan, const Attention& a, Device device, runtime::Strea
     operands.add(kDq, a.dq.data);
     operands.add(kDk, a.dk.data);
     operands.add(kDv, a.dv.data);
-    operands.add(kOne, &one);
+    operands.add(kKeepProbability, &keep_probability);
   }
   execute(plan, operands, device, stream);
 }
 
-std::int64_t most_score_gradients() { return kMostScoreGradients; }
+std::int64_t most_score_bytes() { return kMostScoreBytes; }
 
 std::string description() {
   const Library& library = Library::get();

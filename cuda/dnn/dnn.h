@@ -28,14 +28,22 @@ struct Convolution {
  *  fails within a capture. */
 bool convolve(const Convolution& convolution, Device device, runtime::Stream stream);
 
-/** y = softmax(scale q k^T) v for each head of each batch entry, with the logarithm of each row's
- *  sum of exponentials; or, with both given, the gradients of q, k and v. f16 or bf16. Accumulates
- *  in f32; probabilities, and the gradients of the scores, are rounded to the dtype. */
+/** y = dropout(softmax(scale q k^T + bias)) v for each head of each batch entry, with the logarithm
+ *  of each row's sum of exponentials; or, with both given, the gradients of q, k and v. f16 or
+ *  bf16. Accumulates in f32; probabilities, after dropout, and the gradients of the scores are
+ *  rounded to the dtype. */
 struct Attention {
   /** Matrices by entry and head, with contiguous rows that begin at multiples of 16 bytes. */
   struct Rows {
     const void* data = nullptr;
     std::int64_t entry = 0, head = 0, row = 0;  // strides in elements
+  };
+  /** A number for each query and key of each head, f32, not -inf. Rows begin pitch() elements apart
+   *  and are dense in the order entry, head, row; a size of 1 is broadcast. */
+  struct Bias {
+    const void* data = nullptr;
+    std::int64_t entries = 0, heads = 0, queries = 0;  // 0: there is no bias
+    bool exists() const { return entries > 0; }
   };
   enum class Wanted : std::uint8_t { y, gradients };
   Wanted wanted = Wanted::y;
@@ -46,23 +54,34 @@ struct Attention {
   std::int64_t queries = 1, keys = 1;
   std::int64_t features = 8, values = 8;  // multiples of 8, at most 128
   bool is_causal = false;                 // query i attends to keys 0..i
+  bool drops = false;                     // dropout
+  double keep_probability = 1;            // of dropout; not 0
   double scale = 1;
   Rows q = {}, k = {}, v = {};
+  Bias bias = {};
+  // For dropout: 1 where a probability is kept, else 0, of the dtype, with the rows of a bias.
+  const void* kept = nullptr;
   Rows g = {};  // gradient of y, for wanted == gradients
   Rows y = {};
   Rows dq = {}, dk = {}, dv = {};  // results for wanted == gradients
   const void* log_sums = nullptr;  // f32, natural logarithms, dense in the order entry, head, row
 
-  /** Returns everything that a plan depends on: neither addresses nor the scale. */
+  /** Returns the distance between rows of the bias and of `kept`: whole pieces of 16 bytes. */
+  std::int64_t pitch() const { return (keys + 7) / 8 * 8; }
+  std::int64_t bias_bytes() const {
+    return bias.entries * bias.heads * bias.queries * pitch() * std::int64_t{sizeof(float)};
+  }
+  /** Returns everything that a plan depends on: neither addresses nor the factors. */
   std::vector<std::int64_t> kind() const;
 };
 
 /** Enqueues the attention, as convolve() does. Gradients keep the gradients of the scores in
- *  memory, 16 bits each: returns false if these need more than most_score_gradients() bytes. */
+ *  memory, 16 bits each: returns false if these need more than most_score_bytes() bytes. */
 bool attend(const Attention& attention, Device device, runtime::Stream stream);
 
-/** Returns the limit for the gradients of the scores, in bytes. */
-std::int64_t most_score_gradients();
+/** Returns the limit in bytes for each array of scores in memory: their gradients, their bias, and
+ *  the mask of dropout. */
+std::int64_t most_score_bytes();
 
 /** Returns the version of the loaded library, or the reason why it is missing. */
 std::string description();

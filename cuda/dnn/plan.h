@@ -19,6 +19,8 @@ enum ArrayName : std::int64_t {
   kK = 'k',
   kV = 'v',
   kLogSums = 'l',
+  kScoreBias = 'B',  // a.bias
+  kKept = 'p',       // a.kept
   kG = 'g',
   kOffsets = 'o',  // intermediate of the gradients: one f32 per row
   kDq = 'Q',
@@ -26,9 +28,10 @@ enum ArrayName : std::int64_t {
   kDv = 'V',
   // On the host, f32.
   kScale = 's',
-  kMasked = 'm',  // the score of a masked key
-  kOne = '1',
-  kFirstFree = 1000,  // first id of intermediate arrays
+  kMasked = 'm',           // the score of a masked key
+  kKeepProbability = '1',  // 1 without dropout
+  kKeepFactor = 'f',       // its inverse
+  kFirstFree = 1000,       // first id of intermediate arrays
 };
 
 /** Returns true if the size of y that the library computes is the actual one. It is not where y
@@ -41,8 +44,8 @@ std::optional<Plan> plan(const Convolution& convolution, const Target& target, i
 
 /** The same for attention. Gradients need memory for the gradients of the scores and a little
  *  more. */
-inline constexpr std::int64_t kMostScoreGradients = std::int64_t{256} << 20,
-                              kMostAttentionWorkspace = kMostScoreGradients + (1 << 20);
+inline constexpr std::int64_t kMostScoreBytes = std::int64_t{256} << 20,
+                              kMostAttentionWorkspace = kMostScoreBytes + (1 << 20);
 std::optional<Plan> plan(const Attention& attention, const Target& target, int first = 0);
 
 }  // namespace mezzo::gpu::dnn

@@ -53,10 +53,29 @@ struct AttentionOperand {
     column = stride(0);
     for (int i = 0; i < shape.rank(); ++i) batch[i] = stride(shape.rank() + 1 - i);
   }
+  /** Returns the offset of the matrix of an entry of a batch with these sizes. */
+  __device__ std::int64_t offset(std::int64_t entry, int rank, const std::int64_t* sizes) const {
+    std::int64_t at = 0;
+    for (int i = rank - 1; i >= 0; --i) {
+      at += entry % sizes[i] * batch[i];
+      entry /= sizes[i];
+    }
+    return at;
+  }
   template <class C> __device__ C load(std::int64_t offset, std::int64_t i, std::int64_t j) const {
     return load_element<C>(data, dtype, offset + i * row + j * column);
   }
 };
+
+/** The least number that a bf16 mask adds to a score, unless it is -inf. Lower ones are raised to
+ *  it, because cuDNN computes softmax in powers of 2, whose exponents must be finite. */
+inline constexpr float kLowestOfMask = -1e36f;
+
+/** Returns a mask's number with this bound. */
+template <class C> __device__ C bounded(C x) {
+  constexpr C kLowest = static_cast<C>(kLowestOfMask);
+  return x < kLowest && x > -std::numeric_limits<C>::infinity() ? kLowest : x;
+}
 
 struct AttentionCall {
   std::int64_t entries = 1, queries, keys, features, values;
@@ -91,14 +110,8 @@ struct AttentionCall {
     v = AttentionOperand(value, sizes);
     mask = AttentionOperand(given_mask, sizes);
   }
-  /** Returns the offset of an operand's matrix of one entry. */
   __device__ std::int64_t offset(const AttentionOperand& x, std::int64_t entry) const {
-    std::int64_t at = 0;
-    for (int i = rank - 1; i >= 0; --i) {
-      at += entry % batch[i] * x.batch[i];
-      entry /= batch[i];
-    }
-    return at;
+    return x.offset(entry, rank, batch);
   }
   /** Returns the score of a query and a key from the product of their vectors; -inf for keys hidden
    *  by causality. The mask is not applied. */
@@ -116,7 +129,7 @@ struct AttentionCall {
     const C value = mask.load<C>(mask_offset, query, key);
     if (mask.dtype == DType::boolean)
       return value == C(0) ? -std::numeric_limits<C>::infinity() : score;
-    return score + value;
+    return score + (mask.dtype == DType::bf16 ? bounded(value) : value);
   }
   /** Returns true if dropout keeps a probability. */
   __device__ bool stays(std::int64_t entry, std::int64_t query, std::int64_t key) const {

@@ -24,7 +24,7 @@ enum class AttentionFault : std::uint8_t {
   fails,   // calls fail with an error
 };
 MZ_API void set_attention_fault(AttentionFault fault);
-/** Sets the value of gpu::dnn::most_score_gradients(). */
-MZ_API void set_most_score_gradients(std::int64_t bytes);
+/** Sets the value of gpu::dnn::most_score_bytes(). */
+MZ_API void set_most_score_bytes(std::int64_t bytes);
 
 }  // namespace mezzo::emulator

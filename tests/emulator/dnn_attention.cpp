@@ -52,6 +52,21 @@ void check(const Attention& a) {
   check(a.v);
   check(a.y);
   require(emulator::is_device_memory(a.log_sums), "the logarithms are not in device memory");
+  if (a.bias.exists()) {
+    require_on_device(a.bias.data, "the bias is not 16-byte aligned device memory");
+    const auto broadcasts = [](std::int64_t size, std::int64_t all) {
+      return size == 1 || size == all;
+    };
+    require(broadcasts(a.bias.entries, a.entries) && broadcasts(a.bias.heads, a.heads) &&
+                broadcasts(a.bias.queries, a.queries),
+            "the sizes of the bias are not those of the scores");
+    require(a.bias_bytes() <= most_bytes, "the bias exceeds the limit");
+  }
+  if (a.drops) {
+    require_on_device(a.kept, "the mask of dropout is not 16-byte aligned device memory");
+    require(2 * a.entries * a.heads * a.queries * a.pitch() <= most_bytes,
+            "the mask of dropout exceeds the limit");
+  }
   if (a.wanted == Wanted::y) return;
   require(a.heads == a.key_heads && a.keys > 1, "gradients of shared keys, or of a single key");
   for (const Attention::Rows& x : {a.g, a.dq, a.dk, a.dv}) check(x);
@@ -106,14 +121,16 @@ class Head {
   }
 
   void forward() const {
+    const float factor = static_cast<float>(1 / a_.keep_probability);
     for (std::int64_t i = 0; i < a_.queries; ++i) {
       const Numbers s = scores(i);
       float greatest = -INFINITY, sum = 0;
       for (const float x : s) greatest = x > greatest ? x : greatest;
       for (const float x : s) sum += std::exp(x - greatest);
       Numbers y(static_cast<std::size_t>(a_.values), 0.0f);
+      const Numbers keeps = kept(i);
       for (std::size_t j = 0; j < s.size(); ++j)
-        add(y, rounded(a_.dtype, std::exp(s[j] - greatest) / sum), v_[j]);
+        add(y, rounded(a_.dtype, std::exp(s[j] - greatest) / sum * keeps[j] * factor), v_[j]);
       spoil(y);
       store(a_.dtype, a_.y.data, row_of(a_.y, i), y);
       static_cast<float*>(const_cast<void*>(a_.log_sums))[place_ * a_.queries + i] =
@@ -123,17 +140,19 @@ class Head {
 
   void backward() const {
     Matrix dk = zeros(a_.keys, a_.features), dv = zeros(a_.keys, a_.values);
+    const float keep = static_cast<float>(a_.keep_probability), factor = 1 / keep;
     for (std::int64_t i = 0; i < a_.queries; ++i) {
       const std::int64_t row = place_ * a_.queries + i;
       const Numbers s = scores(i), &g = g_[static_cast<std::size_t>(i)],
                     &q = q_[static_cast<std::size_t>(i)];
-      const float offset = dot(g, load(a_.dtype, a_.y.data, row_of(a_.y, i), a_.values));
+      const Numbers keeps = kept(i);
+      const float offset = dot(g, load(a_.dtype, a_.y.data, row_of(a_.y, i), a_.values)) * keep;
       Numbers dq(static_cast<std::size_t>(a_.features), 0.0f);
       for (std::size_t j = 0; j < s.size(); ++j) {
         const float p = std::exp(s[j] - static_cast<const float*>(a_.log_sums)[row]);
-        const float slope =
-            rounded(a_.dtype, p * (dot(g, v_[j]) - offset) * static_cast<float>(a_.scale));
-        add(dv[j], rounded(a_.dtype, p), g);
+        const float slope = rounded(a_.dtype, p * (dot(g, v_[j]) * keeps[j] - offset) * factor *
+                                                  static_cast<float>(a_.scale));
+        add(dv[j], rounded(a_.dtype, p * keeps[j] * factor), g);
         add(dk[j], slope, q);
         add(dq, slope, k_[j]);
       }
@@ -161,14 +180,30 @@ class Head {
   }
 
   Numbers scores(std::int64_t query) const {
+    const float* bias = nullptr;
+    if (a_.bias.exists()) {
+      const auto at = [](std::int64_t i, std::int64_t size) { return size == 1 ? 0 : i; };
+      const Attention::Bias& b = a_.bias;
+      bias = static_cast<const float*>(b.data) +
+             ((at(entry_, b.entries) * b.heads + at(head_, b.heads)) * b.queries +
+              at(query, b.queries)) *
+                 a_.pitch();
+    }
     const std::int64_t shift = fault == AttentionFault::sees_one_more ? 1 : 0;
     Numbers s;
     for (std::int64_t j = 0; j < a_.keys; ++j)
       s.push_back(a_.is_causal && j > query + shift
                       ? -INFINITY
                       : dot(q_[static_cast<std::size_t>(query)], k_[static_cast<std::size_t>(j)]) *
-                            static_cast<float>(a_.scale));
+                                static_cast<float>(a_.scale) +
+                            (bias ? bias[j] : 0.0f));
     return s;
+  }
+
+  /** Returns 1 for the keys of a query that dropout keeps, else 0. */
+  Numbers kept(std::int64_t query) const {
+    if (!a_.drops) return Numbers(static_cast<std::size_t>(a_.keys), 1.0f);
+    return load(a_.dtype, a_.kept, (place_ * a_.queries + query) * a_.pitch(), a_.keys);
   }
 
   void spoil(Numbers& x) const {
@@ -202,7 +237,7 @@ bool takes(const Attention&) { return emulator::has_dnn(); }
 
 std::optional<Choice> find_plan(const Attention& a, Device, int first) {
   const std::int64_t bytes = 2 * a.entries * a.heads * a.queries * a.keys;
-  if (a.wanted == Wanted::gradients && bytes > most_score_gradients()) return std::nullopt;
+  if (a.wanted == Wanted::gradients && bytes > most_score_bytes()) return std::nullopt;
   return emulated_plan(first);
 }
 
@@ -215,13 +250,13 @@ void execute(const Plan&, const Attention& a, Device, runtime::Stream stream) {
   emulator::submit({"cuDNN attention", 0, stream}, [a] { compute(a); });
 }
 
-std::int64_t most_score_gradients() { return most_bytes; }
+std::int64_t most_score_bytes() { return most_bytes; }
 
 }  // namespace mezzo::gpu::dnn
 
 namespace mezzo::emulator {
 
 void set_attention_fault(AttentionFault fault) { gpu::dnn::fault = fault; }
-void set_most_score_gradients(std::int64_t bytes) { gpu::dnn::most_bytes = bytes; }
+void set_most_score_bytes(std::int64_t bytes) { gpu::dnn::most_bytes = bytes; }
 
 }  // namespace mezzo::emulator

@@ -28,10 +28,12 @@ struct OwnKernels {
 struct Call {
   Tensor q, k, v, mask, g;
   AttentionOptions options = {};
+  bool wants_mask_gradient = true;  // of a floating mask
   std::function<Tensor(const Tensor&)> layout = [](const Tensor& x) { return x; };
 };
 
-/** Returns the result and the gradients of q, k, v and a floating mask, all in f64 on the CPU. */
+/** Returns the result and the gradients of q, k, v and, if wanted, a floating mask, all in f64 on
+ *  the CPU. */
 inline std::vector<Tensor> results(const Call& call, DType dtype, Device device) {
   const auto placed = [&](const Tensor& x) {
     return call.layout(x.to(dtype).to(device)).detach().requires_grad_();
@@ -40,9 +42,8 @@ inline std::vector<Tensor> results(const Call& call, DType dtype, Device device)
   AttentionOptions options = call.options;
   if (call.mask.defined()) {
     const bool floating = is_floating(call.mask.dtype());
-    options.mask =
-        floating ? call.mask.to(dtype).to(device).requires_grad_() : call.mask.to(device);
-    if (floating) operands.push_back(options.mask);
+    options.mask = (floating ? call.mask.to(dtype) : call.mask).to(device).detach();
+    if (floating && call.wants_mask_gradient) operands.push_back(options.mask.requires_grad_());
   }
   manual_seed(5);
   const Tensor y = scaled_dot_product_attention(operands[0], operands[1], operands[2], options);

@@ -19,6 +19,8 @@ struct Case {
   std::int64_t entries, heads, key_heads, queries, keys, features, values;
   bool is_causal;
   std::int64_t across = 1;
+  Attention::Bias bias = {};
+  bool drops = false;
 };
 const Case kGpt{"gpt", 8, 12, 12, 1024, 1024, 64, 64, true, 36};
 const std::vector<Case> kCases{
@@ -29,6 +31,13 @@ const std::vector<Case> kCases{
     {"more keys", 2, 2, 2, 33, 70, 40, 24, true},
     {"more queries", 2, 2, 2, 70, 33, 24, 40, true},
     {"two of each", 1, 1, 1, 2, 2, 16, 16, true},
+    {"one query", 8, 12, 12, 1, 77, 64, 64, false},
+    {"padded keys", 8, 12, 12, 512, 512, 64, 64, false, 36, {nullptr, 8, 1, 1}},
+    {"padded keys, dropout", 8, 12, 12, 512, 512, 64, 64, false, 36, {nullptr, 8, 1, 1}, true},
+    {"bias of heads", 2, 4, 4, 37, 41, 64, 64, false, 1, {nullptr, 1, 4, 37}},
+    {"bias of scores", 2, 4, 4, 37, 41, 64, 64, true, 1, {nullptr, 2, 4, 37}, true},
+    {"dropout", 8, 12, 12, 1024, 1024, 64, 64, true, 36, {}, true},
+    {"one query, mask, dropout", 8, 12, 12, 1, 80, 64, 64, false, 1, {nullptr, 8, 1, 1}, true},
 };
 
 Attention attention(const Case& c, DType dtype, Wanted wanted) {
@@ -48,9 +57,12 @@ Attention attention(const Case& c, DType dtype, Wanted wanted) {
           .features = c.features,
           .values = c.values,
           .is_causal = c.is_causal,
+          .drops = c.drops,
+          .keep_probability = c.drops ? 0.9 : 1,
           .q = rows(c.heads, c.queries, c.features),
           .k = rows(c.key_heads, c.keys, c.features),
           .v = rows(c.key_heads, c.keys, c.values),
+          .bias = c.bias,
           .g = rows(c.heads, c.queries, c.values),
           .y = rows(c.heads, c.queries, c.values),
           .dq = rows(c.heads, c.queries, c.features),

@@ -82,13 +82,26 @@ Row other_conv_row(const std::string& kind, DType dtype) {
 
 // ---- attention ----------------------------------------------------------------------------------
 
-Row attention_row(DType dtype, bool is_causal, bool backward) {
+/** A mask that hides the last keys of all queries, as padding does. */
+Tensor padding(const Tensor& keys) {
+  return arange(keys.size(-2), {.device = keys.device()}) < keys.size(-2) - 3;
+}
+
+/** `kind`: what the scores go through, beside softmax. */
+enum class Scores : std::uint8_t { all, causal, padded, dropout };
+
+Row attention_row(DType dtype, Scores kind, bool backward) {
+  const bool is_causal = kind == Scores::causal;
   const auto cases = [=](const Maker& make) {
     const std::int64_t batch = make.pick(1, 2, 8), heads = make.pick(2, 4, 12),
                        length = make.pick(20, 200, 1024);
     const Shape shape{batch, heads, length, 64};
     const auto f = [=](const Tensors& x) {
-      return scaled_dot_product_attention(x[0], x[1], x[2], {.is_causal = is_causal});
+      AttentionOptions options{.is_causal = is_causal};
+      if (kind == Scores::padded) options.mask = padding(x[1]);
+      if (kind == Scores::dropout) options.dropout_p = 0.1;
+      manual_seed(1);
+      return scaled_dot_product_attention(x[0], x[1], x[2], options);
     };
     const double flops =
         4.0 * static_cast<double>(batch * heads * length * length * 64) * (is_causal ? 0.5 : 1);
@@ -99,7 +112,8 @@ Row attention_row(DType dtype, bool is_causal, bool backward) {
     return backward_case(operands, 8, f, 2.5 * flops);
   };
   // cuDNN also rounds the probabilities.
-  return {"attention " + text(dtype) + (is_causal ? " causal" : "") +
+  constexpr const char* kKinds[] = {"", " causal", " padded", " dropout"};
+  return {"attention " + text(dtype) + kKinds[static_cast<std::size_t>(kind)] +
               (backward ? " backward" : " forward"),
           cases, 4 * tolerance(dtype), Expected::close, is_low(dtype)};
 }
@@ -171,9 +185,9 @@ void add_network_rows(std::vector<Row>& rows) {
   for (const char* kind : {"conv1d", "conv3d", "conv2d, groups, stride 2", "conv_transpose2d"})
     for (const DType dtype : {f32, bf16}) rows.push_back(other_conv_row(kind, dtype));
   for (const DType dtype : {f32, f16, bf16})
-    for (const bool is_causal : {false, true})
+    for (const Scores kind : {Scores::all, Scores::causal, Scores::padded, Scores::dropout})
       for (const bool backward : {false, true})
-        rows.push_back(attention_row(dtype, is_causal, backward));
+        rows.push_back(attention_row(dtype, kind, backward));
   for (const DType dtype : {f32, f16, bf16})
     for (const bool backward : {false, true}) rows.push_back(self_attention_row(dtype, backward));
   for (const char* kind : {"rnn_tanh", "gru", "lstm"})
