@@ -38,13 +38,18 @@ struct LargeDryRun {
   LargeDryRun(const LargeDryRun&) = delete;
   LargeDryRun& operator=(const LargeDryRun&) = delete;
 
-  /** Creates the cached unit gradients before the dry run, in which kernels do nothing. */
-  static bool make_unit_gradients() {
+  /** Creates the cached unit gradients, and the counters of kernels that join sums, before the dry
+   *  run, in which kernels do nothing. */
+  static bool make_cached() {
     for (const DType dtype : {f16, bf16, f32, f64})
       (ones({}, {.dtype = dtype, .device = kDevice, .requires_grad = true}) * 1.0).backward();
+    const Tensor x = ones({2, 64}, {.dtype = bf16, .device = kDevice});
+    const nn::LayerNorm norm{64};
+    norm.to(kDevice);
+    sum(norm(x)).backward();
     return true;
   }
-  bool has_unit_gradients = make_unit_gradients();
+  bool has_cached = make_cached();
   emulator::DryRun dry;
   attention::OwnKernels own;  // library results cannot be verified in a dry run
 };
