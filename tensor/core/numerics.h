@@ -50,11 +50,12 @@ MZ_API bool exact_products();
 MZ_API void set_exact_products(bool on);
 
 /** Returns whether cuDNN computes scaled_dot_product_attention on a GPU (compute capability 8.0 or
- *  higher) where it can. It can for f16 and bf16 without a mask and dropout, with or without
- *  is_causal, with at least 2 queries and 2 keys, and with rows of q and v whose sizes are
- *  multiples of 8 and at most 128 and which begin at multiples of 16 bytes. It can compute the
- *  gradients if in addition q, k and v are not broadcast and one 16-bit number for each score takes
- *  no more than 256 MiB. cuDNN rounds probabilities, and in the gradients those of the scores, to
+ *  higher) where it can. It can for f16 and bf16 with at least 2 keys, a dropout_p below 1, and
+ *  rows of q and v whose sizes are multiples of 8 and at most 128 and which begin at multiples of
+ *  16 bytes. It can compute the gradients of q, k and v if in addition they are not broadcast and
+ *  that of a mask is not requested. For each entry of the batch, a mask in f32, a mask of dropout
+ *  in 16 bits and the gradients of the scores in 16 bits may take 256 MiB each.
+ *  cuDNN rounds probabilities, and in the gradients those of the scores, to
  *  the dtype, as PyTorch's fused kernels do; Mezzo's own kernels, which compute all other cases,
  *  round only results. For each new kind of call the results of both are compared once, which
  *  synchronises with the device. If they differ, this is logged and Mezzo's kernels are used for
