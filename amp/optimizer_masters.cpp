@@ -87,7 +87,7 @@ void masters_in_step(SessionCore& core, Optimizer& optimizer) {
 
 std::vector<Tensor> master_params(Optimizer& optimizer) {
   if (const auto link = AmpOptimizerState::of(optimizer))
-    bring_masters_up_to_date(*link->core(), optimizer);
+    bring_masters_up_to_date(*link->core, optimizer);
   return optimizer.params();
 }
 

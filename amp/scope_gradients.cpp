@@ -29,9 +29,9 @@ Tensor new_gradient(const Tensor& master) {
 
 }  // namespace
 
-std::vector<optim::AxpbyTensors> gradients_of(const Optimizer& optimizer, std::size_t index,
-                                              std::string_view op, bool writes) {
-  std::vector<optim::AxpbyTensors> gradients;
+std::vector<GradientSum> gradients_of(const Optimizer& optimizer, std::size_t index,
+                                      std::string_view op, bool writes) {
+  std::vector<GradientSum> gradients;
   std::size_t position = 0;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const Slot& slot : optimizer.slots(group)) {
@@ -46,7 +46,7 @@ std::vector<optim::AxpbyTensors> gradients_of(const Optimizer& optimizer, std::s
                  .expected = "bf16, f32 or f64",
                  .hint = "keep the parameters in f32 and run the forward pass under autocast"});
       const Tensor x = writes ? dense(grad) : grad.detach();
-      gradients.push_back({x, {}, writes ? x : Tensor{}, gradient_number(index, here)});
+      gradients.push_back({{x, {}, writes ? x : Tensor{}, gradient_number(index, here)}});
       if (writes && !same_dense_layout(grad, grad)) slot.param.set_grad(x);
     }
   return gradients;

@@ -30,8 +30,8 @@ struct GradientSum {
  * then. `index` identifies the optimizer. Errors: StateError in the name of `op` for a gradient
  * that was not reduced over the processes that train together; DtypeError for an f16 one if
  * `writes`. */
-std::vector<optim::AxpbyTensors> gradients_of(const optim::Optimizer& optimizer, std::size_t index,
-                                              std::string_view op, bool writes);
+std::vector<GradientSum> gradients_of(const optim::Optimizer& optimizer, std::size_t index,
+                                      std::string_view op, bool writes);
 
 /** What reduces gradients over several processes; empty in one process. */
 using Receivers = std::vector<GradientReceiver*>;

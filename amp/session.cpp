@@ -9,7 +9,6 @@
 #include "../tensor/text/text.h"
 #include "conversion.h"
 #include "diagnose/explain.h"
-#include "diagnose/nonfinite_gradient.h"
 #include "optimizer_masters.h"
 #include "scaling/amp_optimizer_state.h"
 
@@ -93,15 +92,10 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   core->low = properties.level->low.value_or(f16);
   core->prints_casts = properties.verbosity >= 2;
   core->cache.remember_weights();
-  core->scalers.assign(static_cast<std::size_t>(properties.num_losses), LossScaler(properties));
-  core->overflows.resize(core->scalers.size());
-  for (LossScaler& scaler : core->scalers)
-    scaler.set_owner(
-        [weak = std::weak_ptr(core)](const optim::NonfiniteLocation& noted) {
-          const auto alive = weak.lock();
-          return alive ? alive->name_of(noted) : "";
-        },
-        nullptr);
+  for (int i = 0; i < properties.num_losses; ++i) {
+    core->scalers.push_back(std::make_shared<LossScaler>(properties));
+    core->scalers.back()->optimizers = core->all_optimizers;
+  }
   return core;
 }
 
@@ -133,7 +127,6 @@ void detach(SessionCore& core) {
   while (!core.optimizers.empty())  // detaching removes it from the list
     core.optimizers.back()->optimizer()->attach(nullptr);
   core.masters.clear();
-  for (std::list<ScopeOverflow>& of_loss : core.overflows) of_loss.clear();
 }
 
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */
@@ -155,7 +148,7 @@ std::string SessionCore::description() const {
   for (const auto& texts : {property_texts(properties), further_texts(properties)})
     for (const auto& [name, value] : texts) text += str(name, " = ", value, "\n");
   for (std::size_t i = 0; i < scalers.size(); ++i)
-    text += str("loss scale ", i, " = ", scalers[i].loss_scale(), "\n");
+    text += str("loss scale ", i, " = ", scalers[i]->loss_scale(), "\n");
   for (const AmpOptimizerState* link : optimizers)
     if (link->optimizer()) text += str("optimizer ", link->optimizer()->type_name(), "\n");
   return text;
@@ -165,13 +158,6 @@ std::string SessionCore::name_of(const Tensor& param) const {
   for (const nn::Module& model : models)
     for (const nn::NamedTensor& entry : model.named_parameters())
       if (entry.tensor.is_same(param)) return entry.name;
-  return {};
-}
-
-std::string SessionCore::name_of(const optim::NonfiniteLocation& noted) const {
-  for (const AmpOptimizerState* link : optimizers)
-    if (link->index() == optimizer_of(noted) && link->optimizer())
-      return nonfinite_gradient_text(*link->optimizer(), noted);
   return {};
 }
 
@@ -246,13 +232,13 @@ void Session::close() {
 const Properties& Session::options() const { return core().properties; }
 
 LossScaler& Session::loss_scaler(int loss_id) {
-  std::vector<LossScaler>& scalers = core().scalers;
+  const std::vector<std::shared_ptr<LossScaler>>& scalers = core().scalers;
   if (loss_id < 0 || loss_id >= static_cast<int>(scalers.size()))
     fail<IndexError>("Session.loss_scaler", {.what = "no such scaler",
                                              .got = str(loss_id),
                                              .expected = str("one of ", scalers.size()),
                                              .hint = "set num_losses in amp::initialize"});
-  return scalers[static_cast<std::size_t>(loss_id)];
+  return *scalers[static_cast<std::size_t>(loss_id)];
 }
 
 Activation Session::activate() {
@@ -271,8 +257,8 @@ std::string scaler_name(std::size_t index) { return str("loss_scaler", index); }
 StateDict saved_scalers(const SessionCore& core) {
   StateDict out;
   for (std::size_t i = 0; i < core.scalers.size(); ++i)
-    out[scaler_name(i)] = {{"loss_scale", core.scalers[i].loss_scale()},
-                           {"unskipped", static_cast<double>(core.scalers[i].unskipped())}};
+    out[scaler_name(i)] = {{"loss_scale", core.scalers[i]->loss_scale()},
+                           {"unskipped", static_cast<double>(core.scalers[i]->unskipped())}};
   return out;
 }
 
@@ -329,7 +315,7 @@ std::function<void()> staged_scalers(SessionCore& core, const StateDict& saved) 
                           count, " loss_scalers are used"));
   for (const auto& [index, entry] : entries)
     if (index < count)
-      core.scalers[index].make_room();
+      core.scalers[index]->make_room();
     else
       notices.push_back(
           str("Skipping loss_scaler[", index, "], since num_losses was set to ", count));
@@ -337,7 +323,7 @@ std::function<void()> staged_scalers(SessionCore& core, const StateDict& saved) 
     for (const std::string& notice : notices) core.print(notice);
     for (const auto& [index, entry] : entries)
       if (index < core.scalers.size())
-        core.scalers[index].restore(entry.loss_scale, entry.unskipped);
+        core.scalers[index]->restore(entry.loss_scale, entry.unskipped);
   };
 }
 

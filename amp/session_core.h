@@ -2,7 +2,6 @@
 // it through Session.
 #pragma once
 
-#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,18 +16,11 @@ namespace mezzo::amp {
 
 class AmpOptimizerState;
 
-/** The overflow flag of a scope. One opened with delay_overflow_check leaves it, with the scope's
- *  optimizers, to the next scope of the same loss that checks. */
-struct ScopeOverflow {
-  optim::FoundInf flag;
-  std::vector<std::shared_ptr<AmpOptimizerState>> optimizers;  // empty: the flag is not in use
-};
-
 /** State of one session. */
 struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   Properties properties;
-  std::vector<LossScaler> scalers;
-  std::vector<std::list<ScopeOverflow>> overflows;  // of each scaler; flags are used again
+  std::vector<std::shared_ptr<LossScaler>> scalers;
+  std::shared_ptr<OptimizerTable> all_optimizers = std::make_shared<OptimizerTable>();
   std::vector<nn::Module> models;
   std::vector<nn::Module> modules;  // the models and all their submodules when attached
   std::vector<Tensor> lowered;      // parameters and buffers that this session made 16-bit
@@ -57,9 +49,6 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   void print(std::string_view text) const;
   /** Returns the dotted name of a parameter in the session's models; empty if it is in none. */
   std::string name_of(const Tensor& param) const;
-  /** Returns the text of NonfiniteGradient::text() for a location that a device recorded in one
-   *  of this session's optimizers. */
-  std::string name_of(const optim::NonfiniteLocation& noted) const;
 };
 
 }  // namespace mezzo::amp

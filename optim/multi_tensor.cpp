@@ -213,6 +213,12 @@ bool FoundInf::raised() const {
   return value != 0;
 }
 
+NonfiniteLocation::Word FoundInf::location() const {
+  NonfiniteLocation::Word word = NonfiniteLocation::kNone;
+  if (first.defined()) download(first, &word, sizeof word);
+  return word;
+}
+
 void FoundInf::reset() const {
   if (!flag.defined()) return;
   const CastScope no_casts(nullptr);

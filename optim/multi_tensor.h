@@ -113,6 +113,8 @@ struct MZ_API FoundInf {
   static FoundInf reset_on(Device device);
   /** Returns true if the flag is defined and non-zero. Waits for the device. */
   bool raised() const;
+  /** Returns the location's word; kNone if it is undefined. Waits for the device. */
+  NonfiniteLocation::Word location() const;
   /** Resets the flag and the location, if defined; allocates nothing. */
   void reset() const;
 };

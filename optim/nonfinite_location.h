@@ -3,6 +3,7 @@
 // See also: ../amp/diagnose/nonfinite_gradient.h (describes it).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "../tensor/core/macros.h"
@@ -17,25 +18,24 @@ struct NonfiniteLocation {
   static constexpr int kElementBits = 40, kNumberBits = 22;
   // The largest number; larger ones are stored as this one.
   static constexpr std::uint32_t kMostNumber = (std::uint32_t{1} << kNumberBits) - 1;
-  enum class Kind : std::uint8_t { nan, infinity, minus_infinity };
 
   std::uint32_t number = 0;  // identifies the tensor
   std::int64_t element = 0;  // offset in the tensor's memory, in elements
-  Kind kind = Kind::nan;
+  double value = NAN;        // NaN, infinity or -infinity
 
   /** Returns the word of a non-finite value. */
   template <class T> MZ_HD static Word word(std::size_t number, std::int64_t element, T value) {
-    const Kind kind = value != value ? Kind::nan
-                      : value > 0    ? Kind::infinity
-                                     : Kind::minus_infinity;
+    const Word kind = value != value ? 0 : value > 0 ? 1 : 2;
     const Word known = number < kMostNumber ? static_cast<Word>(number) : kMostNumber;
-    return known << (kElementBits + 2) | static_cast<Word>(element) << 2 | static_cast<Word>(kind);
+    return known << (kElementBits + 2) | static_cast<Word>(element) << 2 | kind;
   }
   /** Decodes a word other than kNone. */
   static NonfiniteLocation of(Word word) {
     return {static_cast<std::uint32_t>(word >> (kElementBits + 2)),
             static_cast<std::int64_t>(word >> 2 & ((Word{1} << kElementBits) - 1)),
-            static_cast<Kind>(word & 3)};
+            (word & 3) == 0   ? NAN
+            : (word & 3) == 1 ? HUGE_VAL
+                              : -HUGE_VAL};
   }
 };
 

@@ -100,7 +100,7 @@ class SavedMasters {
     for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
     for (const auto& optimizer : training.optimizer) {
       const auto link = AmpOptimizerState::of(*optimizer.object);
-      if (link && link->core()->enabled() && link->core()->properties.masters())
+      if (link && link->core->enabled() && link->core->properties.masters())
         create(*link, fit.optimizers.at(optimizer.name), name_of);
     }
   }
@@ -118,15 +118,15 @@ class SavedMasters {
    *  their 16-bit values alone would lose the low bits. */
   void create(AmpOptimizerState& link, const optim::StateDict& saved,
               const std::map<const TensorImpl*, std::string_view>& name_of) {
-    MasterChanges& changes = changes_.emplace_back(link.core()->masters);
+    MasterChanges& changes = changes_.emplace_back(link.core->masters);
     for (std::size_t group = 0; group < link.optimizer()->num_groups(); ++group) {
       const auto slots = link.optimizer()->slots(group);
-      create_masters(*link.core(), *link.optimizer(), slots, changes);
+      create_masters(*link.core, *link.optimizer(), slots, changes);
       for (optim::Slot& slot : slots) {
         const auto name = name_of.find(slot.param.impl());
         if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) continue;
         if (saved.tensors.count(str(name->second, ".master")) > 0)
-          create_master(*link.core(), *link.optimizer(), slot, changes);
+          create_master(*link.core, *link.optimizer(), slot, changes);
       }
     }
     changes.commit();

@@ -91,7 +91,7 @@ void require_sessions(std::string_view op, const Training& training) {
       fail<StateError>(op, {.what = "a session is closed", .got = io::quote(session.name)});
   for (const auto& optimizer : training.optimizer) {
     const auto link = AmpOptimizerState::of(*optimizer.object);
-    if (link && link->core()->enabled() && !takes_part(training, link->core().get()))
+    if (link && link->core->enabled() && !takes_part(training, link->core.get()))
       fail<ValueError>(op, {.what = "an optimizer belongs to a session that is not in .session",
                             .got = std::string(optimizer.object->type_name()),
                             .hint = kHint});

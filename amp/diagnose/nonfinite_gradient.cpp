@@ -3,28 +3,37 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
-#include "all_finite.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {
 
+using optim::NonfiniteLocation;
+
 namespace {
 
-Shape place_in(const Shape& shape, std::int64_t index) {
-  Shape place = shape;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    place[d] = index % shape[d];
-    index /= shape[d];
+constexpr std::size_t kPositions = std::size_t{1} << 16;
+
+/** Returns the index of the element at an offset in memory of a dense tensor. Other tensors were
+ *  copied to row-major order before the check. */
+Shape place_in(const Tensor& x, std::int64_t element) {
+  const bool dense = same_dense_layout(x, x);
+  Shape place = x.shape();
+  for (int d = place.rank() - 1; d >= 0; --d) {
+    place[d] = x.shape()[d] == 1 ? 0 : (dense ? element / x.strides()[d] : element) % x.shape()[d];
+    if (!dense) element /= x.shape()[d];
   }
   return place;
 }
 
-std::string name_in(const optim::Optimizer& optimizer, const Tensor& param, std::size_t position) {
+/** Describes a non-finite element of a tensor laid out as `x`: a parameter's or its gradient. */
+NonfiniteGradient described(const optim::Optimizer& optimizer, const Tensor& param,
+                            std::size_t position, const Tensor& x, const NonfiniteLocation& at) {
   const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
-  const std::string name = link ? link->core()->name_of(param) : "";
-  return name.empty() ? str("parameter ", position) : name;
+  const std::string name = link ? link->core->name_of(param) : "";
+  return {name.empty() ? str("parameter ", position) : name, place_in(x, at.element), at.value};
 }
 
 }  // namespace
@@ -39,86 +48,57 @@ std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer
   std::size_t position = 0;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const optim::Slot& slot : optimizer.slots(group)) {
-      const Tensor grad = slot.param.grad();
-      if (!finite(grad)) {
-        const std::vector<double> values = grad.to_vector<double>();
-        const auto bad =
-            std::find_if(values.begin(), values.end(), [](double x) { return !std::isfinite(x); });
-        return NonfiniteGradient{name_in(optimizer, slot.param, position),
-                                 place_in(grad.shape(), bad - values.begin()), *bad};
+      if (slot.param.grad().defined()) {
+        const Tensor grad = slot.param.grad().detach().contiguous();
+        const auto found = optim::FoundInf::reset_on(grad.device());
+        optim::check_finite(std::vector<optim::AxpbyTensors>{{grad, {}, {}}}, found);
+        if (found.raised())
+          return described(optimizer, slot.param, position, grad,
+                           NonfiniteLocation::of(found.location()));
       }
       ++position;
     }
   return std::nullopt;
 }
 
-namespace {
-
-/** Returns the text of what `find` returns; empty if that is nothing or it throws. */
-template <class F> std::string text_or_empty(const F& find) noexcept {
+std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
   try {
-    const std::optional<NonfiniteGradient> found = find();
+    const std::optional<NonfiniteGradient> found = first_nonfinite_gradient(optimizer);
     return found ? found->text() : "";
   } catch (...) {
     return {};
   }
 }
 
-}  // namespace
-
-std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
-  return text_or_empty([&] { return first_nonfinite_gradient(optimizer); });
-}
-
 // ---- locations recorded by a device -------------------------------------------------------------
-
-namespace {
-
-constexpr std::size_t kPositions = std::size_t{1} << 16;
-
-/** Returns the index of the element at an offset in memory of a dense tensor. Other tensors were
- *  copied to row-major order before the check. */
-Shape place_in_memory(const Tensor& x, std::int64_t element) {
-  if (!same_dense_layout(x, x)) return place_in(x.shape(), element);
-  Shape place = x.shape();
-  for (int d = 0; d < place.rank(); ++d)
-    place[d] = x.shape()[d] == 1 ? 0 : element / x.strides()[d] % x.shape()[d];
-  return place;
-}
-
-double value_of(optim::NonfiniteLocation::Kind kind) {
-  constexpr double values[] = {NAN, HUGE_VAL, -HUGE_VAL};
-  return values[static_cast<std::size_t>(kind)];
-}
-
-}  // namespace
 
 std::uint32_t gradient_number(std::size_t optimizer, std::size_t position) {
   const std::size_t number =
       position < kPositions ? optimizer * kPositions + position : std::size_t(-1);
-  return static_cast<std::uint32_t>(
-      std::min<std::size_t>(number, optim::NonfiniteLocation::kMostNumber));
+  return static_cast<std::uint32_t>(std::min<std::size_t>(number, NonfiniteLocation::kMostNumber));
 }
 
-std::size_t optimizer_of(const optim::NonfiniteLocation& noted) {
-  return noted.number / kPositions;
-}
-
-std::string nonfinite_gradient_text(const optim::Optimizer& optimizer,
-                                    const optim::NonfiniteLocation& noted) noexcept {
-  return text_or_empty([&]() -> std::optional<NonfiniteGradient> {
-    const std::size_t position = noted.number % kPositions;
+std::string nonfinite_gradient_text(
+    std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers,
+    NonfiniteLocation::Word location, const std::string& origin) noexcept {
+  try {
+    const NonfiniteLocation at = NonfiniteLocation::of(location);
+    const std::size_t index = at.number / kPositions, position = at.number % kPositions;
+    if (location == NonfiniteLocation::kNone) return {};
+    const optim::Optimizer* const optimizer =
+        index < optimizers.size() ? optimizers[index]->owner() : nullptr;
     std::size_t left = position;
-    for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
-      const std::span<const optim::Slot> slots = optimizer.slots(group);
+    for (std::size_t group = 0; optimizer && group < optimizer->num_groups(); ++group) {
+      const std::span<const optim::Slot> slots = optimizer->slots(group);
       if (left < slots.size())
-        return NonfiniteGradient{name_in(optimizer, slots[left].param, position),
-                                 place_in_memory(slots[left].param, noted.element),
-                                 value_of(noted.kind)};
+        return described(*optimizer, slots[left].param, position, slots[left].param, at).text() +
+               origin;
       left -= slots.size();
     }
-    return std::nullopt;
-  });
+    return origin;
+  } catch (...) {
+    return {};
+  }
 }
 
 }  // namespace mezzo::amp

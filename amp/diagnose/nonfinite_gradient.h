@@ -2,7 +2,9 @@
 // See also: ../scaling/divergence.h, ../scaling/loss_scaler.h (report it).
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "../../optim/nonfinite_location.h"
@@ -33,13 +35,13 @@ MZ_API std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) no
 // ---- locations recorded by a device -------------------------------------------------------------
 
 /** Returns the NonfiniteLocation::number of a gradient. `optimizer` is the optimizer's index in its
- *  scaler or session, `position` the parameter's, counted over all groups. */
+ *  session or scaler, `position` the parameter's, counted over all groups. */
 std::uint32_t gradient_number(std::size_t optimizer, std::size_t position);
-/** Returns the index of the optimizer that a location belongs to. */
-std::size_t optimizer_of(const optim::NonfiniteLocation& noted);
-/** Returns a text such as "inf at [3,17] of fc1.weight", with the optimizer's present parameters;
- *  empty if it has no parameter of that number. Never throws. */
-std::string nonfinite_gradient_text(const optim::Optimizer& optimizer,
-                                    const optim::NonfiniteLocation& noted) noexcept;
+/** Returns a text such as "inf at [3,17] of fc1.weight", followed by `origin`, for the word of a
+ *  location, with the present parameters of its optimizer. Returns `origin` if that has no
+ *  parameter of that number, or nothing if there is no location. Never throws. */
+std::string nonfinite_gradient_text(
+    std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers,
+    optim::NonfiniteLocation::Word location, const std::string& origin) noexcept;
 
 }  // namespace mezzo::amp

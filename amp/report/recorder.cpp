@@ -195,7 +195,7 @@ double Report::Recorder::scale_of_loss() const {
   for (const auto& session : training_.session) {
     const SessionCore& core = session.object->core();
     if (core.open_scopes > 0)
-      return core.scalers[static_cast<std::size_t>(core.open_loss)].loss_scale();
+      return core.scalers[static_cast<std::size_t>(core.open_loss)]->loss_scale();
   }
   for (const auto& scaler : training_.scaler) return scaler.object->get_scale();
   return 1;
@@ -205,8 +205,7 @@ std::vector<double> Report::Recorder::scales() const {
   std::vector<double> out;
   if (device_ != cpu && !sampler_) return out;
   for (const auto& session : training_.session)
-    for (const LossScaler& scaler : session.object->core().scalers)
-      out.push_back(scaler.loss_scale());
+    for (const auto& scaler : session.object->core().scalers) out.push_back(scaler->loss_scale());
   for (const auto& scaler : training_.scaler) out.push_back(scaler.object->get_scale());
   return out;
 }
@@ -217,8 +216,8 @@ std::string Report::Recorder::first_nonfinite() const {
     return overflowed ? events.back().first_nonfinite : std::string();
   };
   for (const auto& session : training_.session)
-    for (const LossScaler& scaler : session.object->core().scalers)
-      if (std::string text = latest(scaler.events()); !text.empty()) return text;
+    for (const auto& scaler : session.object->core().scalers)
+      if (std::string text = latest(scaler->events()); !text.empty()) return text;
   return {};
 }
 

@@ -4,13 +4,9 @@
 
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
-#include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "../optimizer_masters.h"
 #include "../session.h"
-#include "divergence.h"
-#include "gradient_check.h"
-#include "scale_call.h"
 
 namespace mezzo::amp {
 
@@ -18,43 +14,37 @@ using optim::Optimizer;
 using optim::Slot;
 using optim::StepResult;
 
-AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> core, Optimizer& optimizer)
-    : core_(std::move(core)), optimizer_(&optimizer), index_(core_->optimizers.size()) {}
+AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> session, Optimizer& optimizer)
+    : ScaledOptimizer(optimizer, *session->all_optimizers),
+      core(std::move(session)),
+      delayed(core->scalers.size()),
+      has_delayed(core->scalers.size()) {
+  name = str("optimizer ", index);
+  if (core->enabled()) scaler = core->scalers[0].get();
+}
 
 std::shared_ptr<AmpOptimizerState> AmpOptimizerState::of(Optimizer& optimizer) {
   auto* link = dynamic_cast<AmpOptimizerState*>(optimizer.hooks());
-  return link ? link->shared_from_this() : nullptr;
-}
-
-std::string AmpOptimizerState::text() const {
-  return str(optimizer_->type_name(), " (optimizer ", index_, ")");
+  return link ? std::static_pointer_cast<AmpOptimizerState>(link->shared_from_this()) : nullptr;
 }
 
 // ---- scopes -------------------------------------------------------------------------------------
 
-bool AmpOptimizerState::keeps_scaled() const { return keeps_gradients_scaled(*core_, *optimizer_); }
-
-bool AmpOptimizerState::fits(int loss, const ScaleValue& scale) const {
-  if (!pending) return true;
-  if (loss != pending_loss) return false;
-  const bool same = pending->on_device.defined() && scale.on_device.defined() &&
-                    pending->version == scale.version;
-  return same || pending->value() == scale.value();
-}
+bool AmpOptimizerState::keeps_scaled() const { return keeps_gradients_scaled(*core, *optimizer()); }
 
 std::string AmpOptimizerState::pending_text() const {
   return str("loss ", pending_loss, " times ", pending->value());
 }
 
 void AmpOptimizerState::prepare(Seen& seen) {
-  gradients.prepare(*optimizer_, seen, keeps_scaled() && holds_gradients_);
+  gradients.prepare(*optimizer(), seen, keeps_scaled() && holds_gradients_);
 }
 
 std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const ScaleValue& scale) {
   // Copies the scale: it may be updated before the step divides by it.
   Tensor have = scale.on_device.defined() ? scale.on_device.clone()
                                           : full({}, scale.on_host, {.dtype = DType::f64});
-  if (device_of_params(*optimizer_) != have.device()) have = have.to(cpu);
+  if (device_of_params(*optimizer()) != have.device()) have = have.to(cpu);
   merged_ = {have};
   if (!holds_gradients_ && !gradients.has_stash()) return {1, 1};
   const Device device = have.device();
@@ -71,18 +61,18 @@ std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const Scal
 
 void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
                                 std::vector<GradientSum>& sums) {
-  MasterChanges changes(core_->masters);
-  each_slot(*optimizer_, [&](Slot& slot) {
-    create_masters(*core_, *optimizer_, {&slot, 1}, changes);
+  MasterChanges changes(core->masters);
+  each_slot(*optimizer(), [&](Slot& slot) {
+    create_masters(*core, *optimizer(), {&slot, 1}, changes);
   });
   changes.commit();
   if (!keeps_scaled())
     return gradients.collect(
-        *optimizer_, index_, false, [&](Device device) { return scale.inverse(device); }, 1, seen,
+        *optimizer(), index, false, [&](Device device) { return scale.inverse(device); }, 1, seen,
         sums);
   const auto [factor, former_factor] = merge_with(scale);
   gradients.collect(
-      *optimizer_, index_, true, [&factor = factor](Device) { return factor; }, former_factor, seen,
+      *optimizer(), index, true, [&factor = factor](Device) { return factor; }, former_factor, seen,
       sums);
 }
 
@@ -107,101 +97,82 @@ void AmpOptimizerState::require_unscaled(std::string_view op) const {
   if (pending)
     fail<StateError>(
         op, {.what = "the gradients are still scaled: the last scale_loss delayed unscaling",
-             .got = str("gradients of ", pending_text(), " in ", text()),
+             .got = str("gradients of ", pending_text(), " in ", optimizer()->type_name(), " (",
+                        name, ")"),
              .expected = "a scope without delay_unscale before the step",
              .hint = "run one and call step(), or call zero_grad() to drop them"});
 }
 
 void AmpOptimizerState::require_stepped(std::string_view op) const {
   require_unscaled(op);
-  bool has_gradients = unstepped;
-  each_slot(*optimizer_, [&](const Slot& slot) {
+  bool has_gradients = unscaled;
+  each_slot(*optimizer(), [&](const Slot& slot) {
     has_gradients = has_gradients || (slot.master.defined() && slot.master.grad().defined());
   });
   const std::tuple<bool, const char*, const char*> unfinished[] = {
       {stored_error != nullptr, "a previous scale_loss scope failed",
        "call step(), which throws it"},
-      {loss_of_flag_ && skip_flag_.raised(), "an overflow is pending for the next step",
+      {loss_of_flag && found.raised(), "an overflow is pending for the next step",
        "call step() first; it will be skipped"},
       {has_gradients, "gradients are pending for a step and would not be saved",
        "call step() first, or zero_grad() to drop them"}};
   for (const auto& [holds, what, hint] : unfinished)
     if (holds)
       fail<StateError>(op, {.what = what,
-                            .got = text(),
+                            .got = str(optimizer()->type_name(), " (", name, ")"),
                             .expected = "a point between a step and the next backward pass",
                             .hint = hint});
 }
 
 std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
                                                          optim::StepCondition& condition) {
-  if (!core_->enabled()) return std::nullopt;
+  if (!core->enabled()) return std::nullopt;
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   require_unscaled(str(optimizer.type_name(), ".step"));
-  condition.skip_limit = core_->properties.max_consecutive_skips;
+  condition.skip_limit = core->properties.max_consecutive_skips;
   condition.observer = shared_from_this();
-  if (loss_of_flag_) condition.found = skip_flag_;
+  if (loss_of_flag) condition.found = found;
   if (holds_gradients_)
-    condition.unscale = ScaleValue{.on_device = held_scale_}.inverse(device_of_params(*optimizer_));
+    condition.unscale = ScaleValue{.on_device = held_scale_}.inverse(device_of_params(optimizer));
   if (optimizer.skips_now(condition)) return StepResult::skipped;
-  bring_masters_up_to_date(*core_, *optimizer_);
-  if (!holds_gradients_) require_masters_gradients(*optimizer_);
+  bring_masters_up_to_date(*core, optimizer);
+  if (!holds_gradients_) require_masters_gradients(optimizer);
   return std::nullopt;
 }
 
-void AmpOptimizerState::after_step(Optimizer&, const StepResult& result) {
-  if (!core_->enabled()) return;
-  unstepped = false;
-  if (loss_of_flag_) finish_check();
-  if (result.is_known() && result == StepResult::no_grads) return;
-  drop_masters_gradients(*optimizer_);
-  holds_gradients_ = false;
-  if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core_, *optimizer_);
-}
-
-/** Resets the flag after a step. On the device the same kernel call counts the step and completes
- *  the check of the loss. */
-void AmpOptimizerState::finish_check() {
-  last_loss_ = *std::exchange(loss_of_flag_, std::nullopt);
-  LossScaler& of_loss = scaler(last_loss_);
-  const Device device = skip_flag_.flag.device();
-  if (of_loss.device() != device) {
-    optimizer_->clock().flush();
-    return skip_flag_.reset();
+void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
+  if (!core->enabled()) return;
+  unscaled = false;
+  if (loss_of_flag) {
+    last_loss_ = *std::exchange(loss_of_flag, std::nullopt);
+    scaler = core->scalers[static_cast<std::size_t>(last_loss_)].get();
+    scaler->finish_step(*clock, found);
   }
-  ScaleCall call = of_loss.take_pending();
-  add_step(call, device, optimizer_->clock());
-  call.reset = pointers_of(skip_flag_);
-  of_loss.run(call);
+  if (result.is_known() && result == StepResult::no_grads) return;
+  drop_masters_gradients(optimizer);
+  holds_gradients_ = false;
+  if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
 
 void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
                                     std::int64_t diverged_after) {
-  const double scale = scaler(last_loss_).loss_scale();
+  const double scale = scaler->loss_scale();
   try {
-    core_->print(str("Gradient overflow.  Skipping step, loss scaler ", last_loss_,
-                     " reducing loss scale to ", scale_text(scale),
-                     skips == 1 ? "" : str(" (", skips, " steps since the last message)")));
+    core->print(str("Gradient overflow.  Skipping step, loss scaler ", last_loss_,
+                    " reducing loss scale to ", scale_text(scale),
+                    skips == 1 ? "" : str(" (", skips, " steps since the last message)")));
   } catch (const std::bad_alloc&) {}  // the step is done: better no message than an error
-  if (diverged_after > 0)
-    fail_diverged(optimizer, str("optimizer ", index_), scale, diverged_after);
+  ScaledOptimizer::skips_found(optimizer, skips, diverged_after);
 }
 
-// ---- the overflow flag --------------------------------------------------------------------------
-
-const optim::FoundInf& AmpOptimizerState::skip_flag(Device device) {
-  return skip_flag_ = moved_to(device, skip_flag_);
-}
-
-void AmpOptimizerState::complete_check() {
-  if (!loss_of_flag_) return;
-  LossScaler& of_loss = scaler(*loss_of_flag_);
-  (void)of_loss.call(of_loss.device());  // runs a pending check
+void AmpOptimizerState::finish_check() {
+  if (!loss_of_flag) return;
+  LossScaler& of_loss = *core->scalers[static_cast<std::size_t>(*loss_of_flag)];
+  (void)of_loss.call(of_loss.device());
 }
 
 void AmpOptimizerState::depend_on_flag(int loss_id) {
-  if (loss_of_flag_ || (skip_flag_.flag.device() == cpu && !skip_flag_.raised())) return;
-  loss_of_flag_ = loss_id;
+  if (!loss_of_flag && (found.flag.device() != cpu || found.raised())) loss_of_flag = loss_id;
 }
 
 // ---- other hooks --------------------------------------------------------------------------------
@@ -212,40 +183,44 @@ void AmpOptimizerState::forget_gradients() {
   held_scale_ = {};
   holds_gradients_ = false;
   pending.reset();
-  unstepped = false;
+  unscaled = false;
 }
 
-void AmpOptimizerState::after_zero_grad(Optimizer&) {
-  drop_masters_gradients(*optimizer_);
+void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
+  drop_masters_gradients(optimizer);
   forget_gradients();
 }
 
 void AmpOptimizerState::forget_iteration() {
-  if (std::exchange(loss_of_flag_, std::nullopt)) skip_flag_.reset();
+  if (std::exchange(loss_of_flag, std::nullopt)) found.reset();
+  for (const optim::FoundInf& flag : delayed) flag.reset();
+  has_delayed.assign(delayed.size(), false);
   stored_error = nullptr;
-  optimizer_->zero_grad();
+  optimizer()->zero_grad();
 }
 
-void AmpOptimizerState::before_add(Optimizer&, std::span<Slot> slots) {
-  MasterChanges changes(core_->masters);
-  create_masters(*core_, *optimizer_, slots, changes);
+void AmpOptimizerState::before_add(Optimizer& optimizer, std::span<Slot> slots) {
+  MasterChanges changes(core->masters);
+  create_masters(*core, optimizer, slots, changes);
   changes.commit();
 }
 
 /** Updates the masters of 16-bit parameters that the program has written to, as a step does. */
-void AmpOptimizerState::before_replay(Optimizer&) { bring_masters_up_to_date(*core_, *optimizer_); }
+void AmpOptimizerState::before_replay(Optimizer& optimizer) {
+  bring_masters_up_to_date(*core, optimizer);
+}
 
-void AmpOptimizerState::after_replay(Optimizer&) { masters_in_step(*core_, *optimizer_); }
+void AmpOptimizerState::after_replay(Optimizer& optimizer) { masters_in_step(*core, optimizer); }
 
 void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {
-  loss_of_flag_.reset();
+  loss_of_flag.reset();
   forget_gradients();
 }
 
-void AmpOptimizerState::detached(Optimizer&) noexcept {
-  each_slot(*optimizer_, [](Slot& slot) { slot.master = {}; });
-  std::erase(core_->optimizers, this);
-  optimizer_ = nullptr;
+void AmpOptimizerState::detached(Optimizer& optimizer) noexcept {
+  each_slot(optimizer, [](Slot& slot) { slot.master = {}; });
+  std::erase(core->optimizers, this);
+  clock = nullptr;
 }
 
 }  // namespace mezzo::amp

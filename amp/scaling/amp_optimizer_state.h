@@ -9,37 +9,34 @@
 
 #include "../scope_gradients.h"
 #include "../session_core.h"
+#include "scaled_optimizer.h"
 
 namespace mezzo::amp {
 
 /** The mixed-precision state of one optimizer in a session. */
-class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
-                                       public optim::StepObserver,
-                                       public std::enable_shared_from_this<AmpOptimizerState> {
+class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public ScaledOptimizer {
  public:
-  AmpOptimizerState(std::shared_ptr<SessionCore> core, optim::Optimizer& optimizer);
+  AmpOptimizerState(std::shared_ptr<SessionCore> session, optim::Optimizer& optimizer);
 
   /** Returns the state of an optimizer; null if it is attached to no session. */
   static std::shared_ptr<AmpOptimizerState> of(optim::Optimizer& optimizer);
 
-  const std::shared_ptr<SessionCore>& core() const { return core_; }
-  /** Returns the optimizer; null after it was destroyed. */
-  optim::Optimizer* optimizer() const { return optimizer_; }
-  std::size_t index() const { return index_; }
-  /** Returns a text such as "SGD (optimizer 0)". */
-  std::string text() const;
+  const std::shared_ptr<SessionCore> core;
 
   // ---- for scopes -------------------------------------------------------------------------------
   // The scale of gradients that a scope with delay_unscale left scaled, and its loss.
   std::optional<ScaleValue> pending;
   int pending_loss = 0;
   bool in_scope = false;
-  bool unstepped = false;           // no step() or zero_grad() since the last scope
   std::exception_ptr stored_error;  // from the end of a scope; the next step rethrows it
+  ScopeGradients gradients;
+  // The loss whose overflow may have raised the flag `found`: the next step depends on it.
+  std::optional<int> loss_of_flag;
+  // Of each loss: raised by an overflow that a scope with delay_overflow_check has found. The next
+  // scope of the loss that checks, adds it to `found`.
+  std::vector<optim::FoundInf> delayed;
+  std::vector<bool> has_delayed;  // the flag is in use
 
-  /** Returns true if a scope of this loss and scale can add to the present gradients. Waits for the
-   *  device only if the scale may have changed. */
-  bool fits(int loss, const ScaleValue& scale) const;
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;
   /** Sets the earlier gradients aside; see ScopeGradients. */
@@ -49,19 +46,12 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums);
   /** Sets the unscaled gradients. */
   void finish();
-  ScopeGradients gradients;
-
-  // ---- skipped steps ----------------------------------------------------------------------------
-  /** Returns the flag in the memory of `device` that is raised if the next step must be skipped. */
-  const optim::FoundInf& skip_flag(Device device);
+  /** Completes the check of the loss that may have raised the flag. Call it before another loss
+   *  raises the flag. */
+  void finish_check();
   /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
    *  does nothing if it is not raised. */
   void depend_on_flag(int loss_id);
-  /** Completes the check of the loss that may have raised the flag. Call it before another loss
-   *  raises the flag. */
-  void complete_check();
-  /** Returns true if the next step depends on the flag. */
-  bool depends_on_flag() const { return loss_of_flag_.has_value(); }
   /** Throws unless the gradients have been unscaled. Errors: StateError. */
   void require_unscaled(std::string_view op) const;
   /** Throws if gradients, an error or a skip are pending for a step. Waits for the device. Errors:
@@ -88,19 +78,10 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   bool keeps_scaled() const;
   /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
   std::pair<optim::Factor, optim::Factor> merge_with(const ScaleValue& scale);
-  void finish_check();
   /** Forgets gradients that wait for a step. */
   void forget_gradients();
-  LossScaler& scaler(int loss_id) const {
-    return core_->scalers[static_cast<std::size_t>(loss_id)];
-  }
 
-  std::shared_ptr<SessionCore> core_;
-  optim::Optimizer* optimizer_;
-  std::size_t index_;
-  std::optional<int> loss_of_flag_;  // the loss whose overflow may make the next step skip
-  int last_loss_ = 0;                // that of the latest step
-  optim::FoundInf skip_flag_;        // reset between a step and the next scope
+  int last_loss_ = 0;  // whose overflow the latest step depended on
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
   Tensor held_scale_;
   bool holds_gradients_ = false;  // a scope since the last step has set held_scale_

@@ -6,11 +6,10 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "../../optim/optimizer.h"
-#include "loss_scaler.h"
+#include "scaled_optimizer.h"
 
 namespace mezzo::amp {
 
@@ -96,23 +95,23 @@ class MZ_API GradScaler {
    *  the device. */
   bool found_inf(const optim::Optimizer& optimizer) const;
   /** Returns false if losses are not scaled and step() is a plain step. */
-  bool is_enabled() const { return options_.enabled; }
+  bool is_enabled() const { return enabled_; }
   /** Returns the factor by which the scale grows. */
-  double growth_factor() const { return options_.growth_factor; }
+  double growth_factor() const { return scaler_->rule().growth; }
   /** Returns the factor by which an overflow reduces the scale. */
-  double backoff_factor() const { return options_.backoff_factor; }
+  double backoff_factor() const { return scaler_->rule().backoff; }
   /** Returns the number of consecutive updates without overflow before the scale grows. */
-  int growth_interval() const { return options_.growth_interval; }
+  int growth_interval() const { return static_cast<int>(scaler_->rule().window); }
   /** Sets the growth factor; the scale stays. Errors: ValueError unless finite and above 1. */
-  void set_growth_factor(double factor) { set(&GradScalerOptions::growth_factor, factor); }
+  void set_growth_factor(double factor) { set(&ScaleState::growth, factor); }
   /** Sets the backoff factor; the scale stays. Errors: ValueError unless in (0, 1). */
-  void set_backoff_factor(double factor) { set(&GradScalerOptions::backoff_factor, factor); }
+  void set_backoff_factor(double factor) { set(&ScaleState::backoff, factor); }
   /** Sets the growth interval; the count of updates so far stays. Errors: ValueError below 1. */
-  void set_growth_interval(int interval) { set(&GradScalerOptions::growth_interval, interval); }
+  void set_growth_interval(int interval) { set(&ScaleState::window, std::int64_t{interval}); }
 
   /** Returns the latest 256 changes of the scale, oldest first. Changes on a device are combined
    *  into one event whenever the host reads the scale. */
-  std::vector<ScaleEvent> events() const { return scaler_.events(); }
+  std::vector<ScaleEvent> events() const { return scaler_->events(); }
 
   /** Returns scale, factors, interval and counters; empty if disabled. Call it after update(). */
   std::map<std::string, double> state_dict() const;
@@ -125,32 +124,29 @@ class MZ_API GradScaler {
   std::function<void()> stage_state_dict(const std::map<std::string, double>& saved);
   /** Returns true if a loss was scaled or gradients were unscaled since the last update();
    *  state_dict() does not contain that. */
-  bool amid_iteration() const { return scaled_since_update_ || any_in_use(); }
+  bool amid_iteration() const { return scaled_since_update_ || !used_optimizers().empty(); }
 
  private:
-  struct PerOptimizer;
-  using Saved = std::pair<GradScalerOptions, ScaleState>;  // the contents of a state_dict()
-
-  template <class T> void set(T GradScalerOptions::*option, T value) {
-    GradScalerOptions changed = options_;
-    changed.*option = value;
-    set_options(changed);
+  template <class T> void set(T ScaleState::*setting, T value) {
+    ScaleState changed = scaler_->state();
+    changed.*setting = value;
+    check_rule(changed);
+    scaler_->set(changed);
   }
-  void set_options(const GradScalerOptions& options);
-  Saved checked(const std::map<std::string, double>& saved) const;
-  bool any_in_use() const;
+  static void check_rule(const ScaleState& rule);
+  ScaleState checked(const std::map<std::string, double>& saved) const;
+  std::vector<ScaledOptimizer*> used_optimizers() const;
   void end_iteration(bool drops_overflows);
-  void require_between_updates() const;
   void require_scaled(std::string_view op) const;
-  std::shared_ptr<PerOptimizer> state_of(std::string_view op, optim::Optimizer& optimizer);
-  void examine(optim::Optimizer& optimizer, PerOptimizer& state, bool unscales);
-  std::string text_of(const optim::NonfiniteLocation& noted) const;
+  ScaledOptimizer& state_of(std::string_view op, optim::Optimizer& optimizer);
+  void examine(ScaledOptimizer& state, bool unscales);
 
-  GradScalerOptions options_;
-  LossScaler scaler_;
+  std::shared_ptr<LossScaler> scaler_;
+  bool enabled_;
+  int max_consecutive_skips_;
   bool used_ = false;                 // scale() has been called
   bool scaled_since_update_ = false;  // scale() was called since the last update()
-  std::unordered_map<const optim::Optimizer*, std::shared_ptr<PerOptimizer>> optimizers_;
+  std::vector<std::shared_ptr<ScaledOptimizer>> optimizers_;
 };
 
 }  // namespace mezzo::amp

@@ -6,7 +6,6 @@
 #include "../../tensor/comm/comm_error.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
-#include "scale_call.h"
 
 namespace mezzo::amp {
 
@@ -15,29 +14,14 @@ using Word = optim::NonfiniteLocation::Word;
 
 namespace {
 
-Word location_of(const FoundInf& found) {
-  Word first = 0;
-  download(found.first, &first, sizeof first);
-  return first;
-}
-
 /** Raises a flag from the host, for a non-finite value at a location. */
 void raise(const FoundInf& found, Word location) {
-  const Word first = std::min(location, location_of(found));
+  const Word first = std::min(location, found.location());
   found.flag.fill_(1);
   upload(found.first, &first, sizeof first);
 }
 
 }  // namespace
-
-FoundInf moved_to(Device device, const FoundInf& found) {
-  if (found.flag.defined() && found.flag.device() == device) return found;
-  FoundInf moved = FoundInf::reset_on(device);
-  if (!found.flag.defined()) return moved;
-  moved.flag.copy_(found.flag);
-  moved.first.copy_(found.first);
-  return moved;
-}
 
 void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
   while (!sums.empty()) {
@@ -52,9 +36,12 @@ void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
     const bool checked = first.fresh && found.flag.defined();
     const bool elsewhere = checked && device != found.flag.device();
     const FoundInf here = elsewhere ? FoundInf::reset_on(device) : checked ? found : FoundInf{};
-    optim::axpby(items, first.a, first.b,
-                 checked ? optim::CheckFinite::x : optim::CheckFinite::none, here);
-    if (elsewhere && here.raised()) raise(found, location_of(here));
+    if (first.tensors.out.defined())
+      optim::axpby(items, first.a, first.b,
+                   checked ? optim::CheckFinite::x : optim::CheckFinite::none, here);
+    else
+      optim::check_finite(items, here);
+    if (elsewhere && here.raised()) raise(found, here.location());
     sums.erase(sums.begin(), rest);
   }
 }
@@ -122,8 +109,8 @@ bool agree(const Receivers& receivers, LossScaler& scaler, const FoundInf& found
   for (std::size_t r = 0; r < all.size(); r += kNumbers)
     flags |= static_cast<unsigned>(all[r + kFlags]);
   if ((flags & kRaised) != 0) {
-    scaler.set_overflow_origin(origin_of(all));
-    raise(found, first_of_all(*receivers[0], location_of(found)));
+    scaler.overflow_origin = origin_of(all);
+    raise(found, first_of_all(*receivers[0], found.location()));
   }
   return (flags & kHasGradients) != 0;
 }

@@ -10,11 +10,9 @@
 
 namespace mezzo::amp {
 
-/** Returns the flag on a device: itself, or a copy; reset memory if it is undefined. */
-optim::FoundInf moved_to(Device device, const optim::FoundInf& found);
-
-/** Computes the sums, with one pass for all that share device and factors. Raises `found` for new
- *  non-finite gradients; its flag may be undefined. Waits for other devices than the flag's. */
+/** Computes the sums, with one pass for all that share device and factors; without `out` only
+ *  checks x. Raises `found` for new non-finite gradients; its flag may be undefined. Waits for
+ * other devices than the flag's. */
 void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found);
 
 /** Raises `found` if another process that shares gradients raised its own, so that all take or skip

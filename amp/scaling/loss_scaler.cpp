@@ -9,7 +9,7 @@
 #include "../../optim/device_step_state.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
-#include "scale_call.h"
+#include "../diagnose/nonfinite_gradient.h"
 
 namespace mezzo::amp {
 
@@ -23,16 +23,6 @@ std::string ScaleEvent::text() const {
              first_nonfinite.empty() ? "" : ", ", first_nonfinite, ")");
 }
 
-OverflowFlag pointers_of(const optim::FoundInf& found) {
-  if (!found.flag.defined()) return {};
-  return {found.flag.data<float>(), static_cast<ScaleState::Word*>(found.first.raw_data())};
-}
-
-void add_step(ScaleCall& call, Device device, optim::DeviceStepState& steps) {
-  if (steps.device() != device) return steps.flush();
-  if (const auto count = steps.take_pending()) call.step = *count;
-}
-
 ScaleKernel& scale_kernel(DeviceKind kind) {
   static std::array<ScaleKernel, kNumDeviceKinds> kernels{[](const ScaleCall& call, Device) {
     call.step.run(0, 1);
@@ -41,169 +31,60 @@ ScaleKernel& scale_kernel(DeviceKind kind) {
   return kernels[static_cast<std::size_t>(kind)];
 }
 
-// ---- the state ----------------------------------------------------------------------------------
-
-/** The state of a scaler, shared with the graphs of captured steps, which upload the host's changes
- *  before each replay. */
-class LossScaler::State final : public CaptureParticipant {
- public:
-  State(const ScaleRule& which, const ScaleState& initial) : rule(which), state(initial) {}
-
-  ScaleRule rule;
-  ScaleState state;         // on the CPU the scale itself, else the host's copy
-  Device device = cpu;      // of the scale
-  Tensor memory;            // a ScaleState on the device
-  Tensor scale32, scale64;  // the scale on the device, for ops and kernels
-  bool sent = false;        // the device's state is as new as the host's, or newer
-  bool ahead = false;       // the device's state is newer
-  optim::FoundInf pending;  // the flag of a check that is not completed yet
-  std::int64_t version = 0;
-  int open_scopes = 0;
-  std::vector<ScaleEvent> events;
-  std::string origin;  // of the next overflow; empty in one process
-  std::function<std::string(const optim::NonfiniteLocation&)> namer;
-  std::function<void()> abandoned;
-
-  void note(double former, ScaleReason reason, std::string first_nonfinite = {}) {
-    if (events.size() == kEvents) events.erase(events.begin());
-    events.push_back({state.checks, former, state.scale, reason, std::move(first_nonfinite)});
-  }
-  /** Adds an event if the state has changed since `former`. */
-  void note_change(const ScaleState& former, std::string first_nonfinite = {}) {
-    if (state.overflows != former.overflows)
-      note(former.scale, ScaleReason::overflow,
-           first_nonfinite.empty() ? named() : std::move(first_nonfinite));
-    else if (state.scale != former.scale)
-      note(former.scale, ScaleReason::growth);
-  }
-  /** Sets the host's state. */
-  void set(const ScaleState& changed) {
-    state = changed;
-    sent = false;
-    ++version;
-  }
-
-  /** Copies the device's state to the host if that is newer. Waits for the device. */
-  void sync_to_host() {
-    if (!ahead) return;
-    events.reserve(kEvents);
-    const ScaleState former = state;
-    download(memory, &state, sizeof state);
-    ahead = false;
-    note_change(former);
-  }
-  void send() {
-    if (sent) return;
-    const auto narrow = static_cast<float>(state.scale);
-    upload(memory, &state, sizeof state);
-    upload(scale32, &narrow, sizeof narrow);
-    upload(scale64, &state.scale, sizeof state.scale);
-    sent = true;
-  }
-  void move_to(Device to) {
-    if (to == device) return;
-    sync_to_host();
-    if (to != cpu) {
-      const Tensor record = record_tensor<ScaleState>(1, to);
-      allocate_scales(to);
-      memory = record;
-    }
-    device = to;
-    sent = false;
-  }
-  void allocate_scales(Device to) {
-    const NoCapturePool lasting;
-    const Tensor narrow = empty_tensor({}, DType::f32, to), wide = empty_tensor({}, DType::f64, to);
-    scale32 = narrow;
-    scale64 = wide;
-  }
-
-  void before_replay() override { send(); }
-  void after_replay() override {
-    ahead = true;
-    ++version;
-  }
-  void abandon_capture() noexcept override {
-    pending = {};
-    if (abandoned) abandoned();
-  }
-
- private:
-  /** Describes the gradient of the latest overflow; never throws. */
-  std::string named() const noexcept {
-    try {
-      if (namer && state.first_nonfinite != ScaleState::kNone)
-        return namer(optim::NonfiniteLocation::of(state.first_nonfinite)) + origin;
-    } catch (...) {}
-    return {};
-  }
-};
-
-// ---- construction -------------------------------------------------------------------------------
+// ---- for users ----------------------------------------------------------------------------------
 
 namespace {
 
-ScaleRule rule_of(const Properties& properties) {
+ScaleState initial_state(const Properties& properties) {
+  const double least = properties.min_loss_scale.value_or(0),
+               start =
+                   std::max(std::min(properties.max_loss_scale, LossScaler::kInitialScale), least);
   return {.growth = LossScaler::kFactor,
           .backoff = 1 / LossScaler::kFactor,
-          .least = properties.min_loss_scale.value_or(kScaleFloor),
+          .least = least,
           .most = properties.max_loss_scale,
           .window = LossScaler::kWindow,
-          .dynamic = properties.dynamic()};
-}
-
-double initial_scale(const Properties& properties) {
-  if (!properties.dynamic()) return properties.loss_scale;
-  return std::max(std::min(properties.max_loss_scale, LossScaler::kInitialScale),
-                  properties.min_loss_scale.value_or(0));
+          .dynamic = properties.dynamic(),
+          .scale = properties.dynamic() ? start : properties.loss_scale};
 }
 
 }  // namespace
 
-LossScaler::LossScaler(const Properties& properties)
-    : LossScaler(rule_of(properties), ScaleState{.scale = initial_scale(properties)}) {}
+LossScaler::LossScaler(const Properties& properties) : state_(initial_state(properties)) {}
 
-LossScaler::LossScaler(const ScaleRule& rule, const ScaleState& state)
-    : state_(std::make_shared<State>(rule, state)) {}
-
-LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state_->rule, other.state()) {
-  state_->events = other.state_->events;
-}
+LossScaler::LossScaler(const LossScaler& other)
+    : enable_shared_from_this(), state_(other.state()), events_(other.events_) {}
 
 LossScaler& LossScaler::operator=(const LossScaler& other) {
-  if (this == &other) return *this;
   const ScaleState changed = other.state();
-  std::vector<ScaleEvent> events = other.state_->events;
+  std::vector<ScaleEvent> events = other.events_;
   (void)state();
-  state_->set(changed);
-  state_->rule = other.state_->rule;
-  state_->events = std::move(events);
+  set(changed);
+  events_ = std::move(events);
   return *this;
 }
 
-LossScaler::~LossScaler() { set_owner(nullptr, nullptr); }
-
-// ---- for users ----------------------------------------------------------------------------------
-
 const ScaleState& LossScaler::state() const {
-  if (state_->pending.flag.defined()) {
-    auto& self = const_cast<LossScaler&>(*this);
-    self.run(self.take_pending());
-  }
-  state_->sync_to_host();
-  return state_->state;
+  auto& self = const_cast<LossScaler&>(*this);
+  self.finish_pending();
+  if (!ahead_) return state_;
+  self.make_room();
+  const ScaleState former = state_;
+  download(memory_, &self.state_, sizeof state_);
+  self.ahead_ = false;
+  self.note_change(former);
+  return state_;
 }
-
-double LossScaler::loss_scale() const { return dynamic() ? state().scale : state_->state.scale; }
-std::int64_t LossScaler::unskipped() const { return state().unskipped; }
-bool LossScaler::dynamic() const { return state_->rule.dynamic; }
-Device LossScaler::device() const { return state_->device; }
-void LossScaler::make_room() const { state_->events.reserve(kEvents); }
-void LossScaler::set_rule(const ScaleRule& rule) { state_->rule = rule; }
 
 std::vector<ScaleEvent> LossScaler::events() const {
   (void)state();
-  return state_->events;
+  return events_;
+}
+
+void LossScaler::set(const ScaleState& changed) {
+  state_ = changed;
+  sent_ = false;
+  ++version_;
 }
 
 void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
@@ -215,8 +96,8 @@ void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
                       .got = is_scale ? str(changed.unskipped) : str(changed.scale)});
   make_room();
   const double former = state().scale;
-  state_->set(changed);
-  state_->note(former, reason);
+  set(changed);
+  note(former, reason);
 }
 
 void LossScaler::set_loss_scale(double scale) {
@@ -236,88 +117,159 @@ bool LossScaler::update(bool overflow, std::string first_nonfinite) {
   make_room();
   const ScaleState former = state();
   ScaleState changed = former;
-  ScaleCall{
-      .state = &changed, .rule = state_->rule, .found = overflow, .any = true, .completes = true}
-      .update();
-  state_->set(changed);
-  state_->note_change(former, std::move(first_nonfinite));
+  ScaleCall{.state = &changed, .found = overflow, .any = true, .completes = true}.update();
+  set(changed);
+  note_change(former, std::move(first_nonfinite));
   return dynamic() && overflow;
 }
 
-// ---- for scale_loss and GradScaler --------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
-void LossScaler::set_overflow_origin(std::string origin) { state_->origin = std::move(origin); }
-
-void LossScaler::set_owner(std::function<std::string(const optim::NonfiniteLocation&)> namer,
-                           std::function<void()> abandoned) {
-  state_->namer = std::move(namer);
-  state_->abandoned = std::move(abandoned);
+void LossScaler::note(double former, ScaleReason reason, std::string first_nonfinite) {
+  if (events_.size() == kEvents) events_.erase(events_.begin());
+  events_.push_back({state_.checks, former, state_.scale, reason, std::move(first_nonfinite)});
 }
 
-ScaleCall LossScaler::call(Device device) {
-  State& s = *state_;
-  if (s.pending.flag.defined()) run(take_pending());
-  s.move_to(device);
-  if (device == cpu) return {.state = &s.state, .rule = s.rule};
-  if (Capture* capture = Capture::current())
-    capture->join(state_);
-  else
-    s.send();
-  return {.state = static_cast<ScaleState*>(s.memory.raw_data()),
-          .scale32 = s.scale32.data<float>(),
-          .scale64 = s.scale64.data<double>(),
-          .rule = s.rule};
+/** Adds an event if the state has changed since `former`. */
+void LossScaler::note_change(const ScaleState& former, std::string first_nonfinite) {
+  if (state_.overflows != former.overflows)
+    note(former.scale, ScaleReason::overflow,
+         first_nonfinite.empty()
+             ? nonfinite_gradient_text(*optimizers, state_.first_nonfinite, overflow_origin)
+             : std::move(first_nonfinite));
+  else if (state_.scale != former.scale)
+    note(former.scale, ScaleReason::growth);
 }
 
-void LossScaler::run(const ScaleCall& given) {
-  ScaleCall call = given;
-  State& s = *state_;
-  s.version += call.completes ? 1 : 0;
-  if (s.device == cpu) {
-    const ScaleState former = s.state;
-    scale_kernel(DeviceKind::cpu)(call, cpu);
-    return s.note_change(former);
+// ---- the device ---------------------------------------------------------------------------------
+
+void LossScaler::send() {
+  if (sent_) return;
+  const auto narrow = static_cast<float>(state_.scale);
+  upload(memory_, &state_, sizeof state_);
+  upload(scale32_, &narrow, sizeof narrow);
+  upload(scale64_, &state_.scale, sizeof state_.scale);
+  sent_ = true;
+}
+
+void LossScaler::move_to(Device to) {
+  if (to == device_) return;
+  (void)state();
+  if (to != cpu) {
+    const Tensor memory = record_tensor<ScaleState>(1, to);
+    allocate_scales(to);
+    memory_ = memory;
   }
-  if (call.completes && s.open_scopes > 0) {
-    if (Capture::current())
-      fail<Unsupported>(
-          "amp::scale_loss",
-          {.what = "scopes of one loss scaler are nested while a step is being captured",
-           .hint = "close one before the next begins, or give them loss_ids of their own"});
-    s.allocate_scales(s.device);
-    call.scale32 = s.scale32.data<float>();
-    call.scale64 = s.scale64.data<double>();
-  }
-  scale_kernel(s.device.kind)(call, s.device);
-  if (!Capture::current()) s.ahead = true;
+  device_ = to;
+  sent_ = false;
 }
 
-void LossScaler::defer(const optim::FoundInf& found) {
-  state_->pending = found;
-  if (state_->device == cpu) run(take_pending());
+void LossScaler::allocate_scales(Device to) {
+  const NoCapturePool lasting;
+  const Tensor narrow = empty_tensor({}, DType::f32, to), wide = empty_tensor({}, DType::f64, to);
+  scale32_ = narrow;
+  scale64_ = wide;
 }
 
-ScaleCall LossScaler::take_pending() {
-  const optim::FoundInf found = std::exchange(state_->pending, {});
-  ScaleCall next = call(state_->device);
-  next.noted = pointers_of(found);
-  next.any = next.completes = found.flag.defined();
-  return next;
+void LossScaler::after_replay() {
+  ahead_ = true;
+  ++version_;
+}
+
+void LossScaler::abandon_capture() noexcept {
+  pending_ = {};
+  if (on_abandon) on_abandon();
 }
 
 ScaleValue LossScaler::on(Device device) {
-  if (device == cpu || !dynamic()) return {.on_host = loss_scale(), .version = state_->version};
+  if (device == cpu || !dynamic()) return {.on_host = loss_scale(), .version = version_};
   (void)call(device);
-  return {.on_device = state_->scale64, .version = state_->version};
+  return {.on_device = scale64_, .version = version_};
 }
 
 Tensor LossScaler::times(const Tensor& x) {
   const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
   if (!on(x.device()).on_device.defined()) return wide * loss_scale();
-  return wide * (wide.dtype() == DType::f64 ? state_->scale64 : state_->scale32);
+  return wide * (wide.dtype() == DType::f64 ? scale64_ : scale32_);
 }
 
-void LossScaler::open_scope() { ++state_->open_scopes; }
-void LossScaler::close_scope() { --state_->open_scopes; }
+// ---- calls --------------------------------------------------------------------------------------
+
+/** Returns a call with pointers to the scale on its present device, and to a flag there. */
+ScaleCall LossScaler::pointers(const optim::FoundInf& found) {
+  ScaleCall call;
+  if (found.flag.defined()) {
+    call.flag = found.flag.data<float>();
+    call.first = static_cast<ScaleState::Word*>(found.first.raw_data());
+  }
+  call.state = &state_;
+  if (device_ == cpu) return call;
+  if (Capture* capture = Capture::current())
+    capture->join(shared_from_this());
+  else
+    send();
+  call.state = static_cast<ScaleState*>(memory_.raw_data());
+  call.scale32 = scale32_.data<float>();
+  call.scale64 = scale64_.data<double>();
+  return call;
+}
+
+ScaleCall LossScaler::call(Device device, const optim::FoundInf& found) {
+  finish_pending();
+  move_to(device);
+  return pointers(found);
+}
+
+void LossScaler::finish_pending() {
+  if (!pending_.flag.defined()) return;
+  ScaleCall call = pointers(std::exchange(pending_, {}));
+  call.notes = call.any = call.completes = true;
+  run(call);
+}
+
+void LossScaler::run(ScaleCall call) {
+  version_ += call.completes ? 1 : 0;
+  if (device_ == cpu) {
+    const ScaleState former = state_;
+    scale_kernel(DeviceKind::cpu)(call, cpu);
+    return note_change(former);
+  }
+  if (call.completes && open_scopes_ > 0) {
+    if (Capture::current())
+      fail<Unsupported>(
+          "amp::scale_loss",
+          {.what = "scopes of one loss scaler are nested while a step is being captured",
+           .hint = "close one before the next begins, or give them loss_ids of their own"});
+    allocate_scales(device_);
+    call.scale32 = scale32_.data<float>();
+    call.scale64 = scale64_.data<double>();
+  }
+  scale_kernel(device_.kind)(call, device_);
+  if (!Capture::current()) ahead_ = true;
+}
+
+void LossScaler::defer(const optim::FoundInf& found) {
+  pending_ = found;
+  if (device_ == cpu) finish_pending();
+}
+
+void add_step(ScaleCall& call, Device device, optim::DeviceStepState& steps) {
+  if (steps.device() != device) return steps.flush();
+  if (const auto count = steps.take_pending()) call.step = *count;
+}
+
+void LossScaler::finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found) {
+  if (device_ != found.flag.device()) {
+    steps.flush();
+    return found.reset();
+  }
+  ScaleCall call = pointers(found);
+  add_step(call, device_, steps);
+  call.notes = call.any = call.completes =
+      pending_.flag.defined() && pending_.flag.is_same(found.flag);
+  if (call.completes) pending_ = {};
+  call.resets = true;
+  run(call);
+}
 
 }  // namespace mezzo::amp

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "../../optim/multi_tensor.h"
+#include "../../tensor/device/capture.h"
 #include "../properties.h"
+#include "scale_call.h"
 
 namespace mezzo::optim {
 class DeviceStepState;
@@ -19,10 +21,8 @@ class DeviceStepState;
 
 namespace mezzo::amp {
 
-struct OverflowFlag;
-struct ScaleCall;
-struct ScaleRule;
-struct ScaleState;
+/** Optimizers, by what they share with the graphs of captured steps. */
+using OptimizerTable = std::vector<std::shared_ptr<optim::DeviceStepState>>;
 
 /** The reason of a ScaleEvent. */
 enum class ScaleReason : std::uint8_t {
@@ -68,8 +68,9 @@ struct ScaleValue {
 /** A loss scale, dynamic or static. A dynamic scale starts at 2^16, halves on overflow and doubles
  *  after 2000 consecutive checks without overflow, within the bounds. A static one is constant. On
  *  a device the scale is updated there, and the functions that read it wait for the device if it
- *  may have changed since. */
-class MZ_API LossScaler {
+ *  may have changed since. Graphs of captured steps share it. */
+class MZ_API LossScaler final : public CaptureParticipant,
+                                public std::enable_shared_from_this<LossScaler> {
  public:
   static constexpr double kInitialScale = 0x1p16;  // a dynamic scale at first, within the bounds
   static constexpr double kFactor = 2;             // multiplies or divides a dynamic scale
@@ -78,49 +79,51 @@ class MZ_API LossScaler {
 
   /** Takes the loss scale and the bounds from `properties`. */
   explicit LossScaler(const Properties& properties);
-  /** Takes any rule and state. */
-  LossScaler(const ScaleRule& rule, const ScaleState& state);
-  ~LossScaler();
-  /** Copies rule, state and events. */
+  /** Takes any rule and counters. */
+  explicit LossScaler(const ScaleState& state) : state_(state) {}
+  /** Copies rule, counters and events. */
   LossScaler(const LossScaler& other);
   /** As the copy constructor. */
   LossScaler& operator=(const LossScaler& other);
 
   /** Returns the scale. */
-  double loss_scale() const;
+  double loss_scale() const { return dynamic() ? state().scale : state_.scale; }
   /** Returns the number of checks since the last overflow or growth. */
-  std::int64_t unskipped() const;
+  std::int64_t unskipped() const { return state().unskipped; }
   /** Returns true if the scale adapts to overflows; false if it is static. */
-  bool dynamic() const;
-  /** Returns the scale and its counters. */
+  bool dynamic() const { return state_.dynamic; }
+  /** Returns the scale with its rule and counters. */
   const ScaleState& state() const;
+  /** Returns the same without its counters: does not wait. */
+  const ScaleState& rule() const { return state_; }
 
   /** Sets the scale; counters and mode stay. Errors: ValueError unless finite and positive. */
   void set_loss_scale(double scale);
-  /** Sets the update rule; the state stays. */
-  void set_rule(const ScaleRule& rule);
   /** Updates scale and counters after one check. Returns true if the step must be skipped; a static
    *  scaler only counts and returns false. `first_nonfinite` describes the gradient that
    *  overflowed, for events(). */
   bool update(bool overflow, std::string first_nonfinite = {});
   /** Reserves memory for the event of the next restore() or check. */
-  void make_room() const;
+  void make_room() { events_.reserve(kEvents); }
   /** Sets the scale and the counter to saved values. Errors: ValueError; nothing has changed
    *  then. */
   void restore(double scale, std::int64_t unskipped);
-  /** Sets the state. Errors: as restore(). */
+  /** Sets rule, scale and counters. Errors: as restore(). */
   void change(const ScaleState& state, ScaleReason reason);
+  /** Sets rule, scale and counters without an event. */
+  void set(const ScaleState& state);
   /** Returns the latest kEvents changes of the scale and overflows, oldest first. Changes on a
    *  device are combined into one event whenever the host reads the scale. */
   std::vector<ScaleEvent> events() const;
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
-  /** Sets what events() adds to the description of the next overflow: the process it comes from. */
-  void set_overflow_origin(std::string origin);
-  /** Sets the function that describes the gradient at a location, for events(), and one that is
-   *  called when a capture that uses the scale is abandoned. Both may be null. */
-  void set_owner(std::function<std::string(const optim::NonfiniteLocation&)> namer,
-                 std::function<void()> abandoned);
+  // The optimizers by their index in a NonfiniteLocation, to name gradients in events().
+  std::shared_ptr<OptimizerTable> optimizers = std::make_shared<OptimizerTable>();
+  // What events() adds to the name of the next overflow: the process it comes from.
+  std::string overflow_origin;
+  optim::FoundInf scope_found;  // the flag of scopes that do not use an optimizer's own
+  std::function<void()>
+      on_abandon;  // called when a capture that uses the scale has failed; or null
 
   /** Returns the present scale for gradients on a device: of a dynamic scale the memory that
    *  changes there. Moves the scale to the device; in a captured step, each replay uploads the
@@ -129,31 +132,51 @@ class MZ_API LossScaler {
   /** Returns x, in f32 if it is 16-bit, times the present scale. Errors: as on(). */
   Tensor times(const Tensor& x);
   /** Returns the device whose memory has the scale. */
-  Device device() const;
+  Device device() const { return device_; }
 
-  /** Returns a call on the scale that changes nothing; moves the scale to the device. */
-  ScaleCall call(Device device);
+  /** Returns a call on the scale and a flag that changes nothing. Completes a pending check and
+   *  moves the scale to the device first. */
+  ScaleCall call(Device device, const optim::FoundInf& found = {});
   /** Runs a call, on the device of call(). Errors: CudaError; Unsupported if it changes a scale in
    *  a captured step that another open scope uses. */
-  void run(const ScaleCall& call);
-  /** Completes a check of a flag on device(). On the CPU at once, on a device with the call of
-   *  take_pending(), or before the scale is read. */
+  void run(ScaleCall call);
+  /** Completes a check of a flag on device(). On the CPU at once, on a device with finish_step() or
+   *  before the scale is read. */
   void defer(const optim::FoundInf& found);
-  /** Returns a call with the pending check, and clears it; without one as call(). */
-  ScaleCall take_pending();
+  /** Counts an optimizer's pending step, completes the check of its flag if that is pending, and
+   *  resets the flag: in one kernel call, if flag and scale are on one device. */
+  void finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found);
   /** Notes that a scope uses the present scale until close_scope(): checks do not change the
    *  memory that on() returned. */
-  void open_scope();
+  void open_scope() { ++open_scopes_; }
   /** Ends a scope: checks may change that memory again after the last one. */
-  void close_scope();
+  void close_scope() { --open_scopes_; }
+
+  void before_replay() override { send(); }
+  void after_replay() override;
+  void abandon_capture() noexcept override;
 
  private:
-  class State;
-  std::shared_ptr<State> state_;
+  ScaleCall pointers(const optim::FoundInf& found);
+  void finish_pending();
+  void note(double former, ScaleReason reason, std::string first_nonfinite = {});
+  void note_change(const ScaleState& former, std::string first_nonfinite = {});
+  void send();
+  void move_to(Device to);
+  void allocate_scales(Device to);
+
+  ScaleState state_;          // on the CPU the scale itself, else the host's copy
+  Device device_ = cpu;       // of the scale
+  Tensor memory_;             // a ScaleState on the device
+  Tensor scale32_, scale64_;  // the scale on the device, for ops and kernels
+  bool sent_ = false;         // the device's state is as new as the host's, or newer
+  bool ahead_ = false;        // the device's state is newer
+  optim::FoundInf pending_;   // the flag of a check that is not completed yet
+  std::int64_t version_ = 0;  // changes whenever the scale may change
+  int open_scopes_ = 0;
+  std::vector<ScaleEvent> events_;
 };
 
-/** Returns the pointers of a flag; null pointers if it is undefined. */
-OverflowFlag pointers_of(const optim::FoundInf& found);
 /** Adds the count of an optimizer's pending step to a call, or counts it now if its counters are
  *  not on the device of the call. */
 void add_step(ScaleCall& call, Device device, optim::DeviceStepState& steps);

@@ -1,6 +1,7 @@
 #include "scale_loss.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 
 #include "../../autograd/grad_mode.h"
@@ -10,7 +11,6 @@
 #include "../optimizer_masters.h"
 #include "amp_optimizer_state.h"
 #include "gradient_check.h"
-#include "scale_call.h"
 
 namespace mezzo::amp {
 
@@ -31,7 +31,7 @@ Links links_of(const OptimizerList& optimizers) {
     if (!link)
       refuse(str(optimizer->type_name(), " is attached to no session"),
              "pass it to amp::initialize, and keep the session that it returns");
-    if (!links.empty() && link->core() != links[0]->core())
+    if (!links.empty() && link->core != links[0]->core)
       refuse("the optimizers belong to different sessions");
     if (std::find(links.begin(), links.end(), link) == links.end())
       links.push_back(std::move(link));
@@ -40,7 +40,7 @@ Links links_of(const OptimizerList& optimizers) {
 }
 
 std::shared_ptr<SessionCore> core_of(const Links& links) {
-  if (!links.empty()) return links[0]->core();
+  if (!links.empty()) return links[0]->core;
   auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
   if (!session)
     refuse("there is no session", "call amp::initialize first and keep what it returns");
@@ -48,131 +48,119 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
 }
 
 /** Returns what reduces the optimizers' gradients over several processes. */
-Receivers receivers_of(const Links& links) {
+Receivers receivers_of(const auto& links) {
   Receivers receivers;
-  for (const auto& link : links)
-    if (link->optimizer()) add_receivers(*link->optimizer(), receivers);
+  for (const auto& link : links) add_receivers(*link->optimizer(), receivers);
   return receivers;
 }
 
 }  // namespace
 
-struct ScaledLoss::Scope {
-  std::shared_ptr<SessionCore> core;
-  Links links;
-  ScaleLossOptions options;
-  ScaleValue scale = {};  // as it was when the scope was opened
-  Tensor loss = {};
-  bool inert = false;       // nothing to unscale and nothing to check
-  bool uses_scale = false;  // checks must not change the scale in place
-  int exceptions = std::uncaught_exceptions();
-
-  std::size_t loss_id() const { return static_cast<std::size_t>(options.loss_id); }
-  LossScaler& scaler() const { return core->scalers[loss_id()]; }
-
-  void enter(const Tensor& unscaled);
-  void exit();
-  void exit_by_exception();
-
- private:
-  void check() const;
-  bool needs_no_scaling() const;
-  /** Returns the parameters whose gradients an earlier scope has left scaled. */
-  Seen params_left_scaled() const {
-    Seen seen;
-    for (const auto& link : links)
-      if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
-    return seen;
-  }
-  void set_gradients_aside();
-  void unscale_gradients(const optim::FoundInf& found);
-  void unscale_and_check();
-  std::vector<ScopeOverflow*> delayed_overflows() const;
-  ScopeOverflow& own_overflow() const;
-  void raise_flags(ScopeOverflow& overflow, bool is_delayed);
-  void leave();
-  /** Allows checks to change the scale in place: no gradient depends on it any more. */
-  void stop_using_scale() {
-    if (std::exchange(uses_scale, false)) scaler().close_scope();
-  }
-};
-
 // ---- the entry ----------------------------------------------------------------------------------
 
-void ScaledLoss::Scope::check() const {
-  for (const auto& link : links) {
+ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
+                       const ScaleLossOptions& options)
+    : options_(options), exceptions_(std::uncaught_exceptions()) {
+  const TraceRange range(kOp);
+  if (!loss.defined() || !is_floating(loss.dtype()))
+    fail<DtypeError>(kOp, {.what = "expected a floating-point tensor", .got = str(loss)});
+  links_ = links_of(optimizers);
+  core_ = core_of(links_);
+  if (core_->enabled()) {
+    enter(loss);
+    return;
+  }
+  inert_ = true;
+  loss_ = loss;
+  links_.clear();
+  ++core_->open_scopes;
+}
+
+LossScaler& ScaledLoss::scaler() const {
+  return *core_->scalers[static_cast<std::size_t>(options_.loss_id)];
+}
+
+/** Throws for optimizers that the scope cannot work on. Errors: StateError. */
+void ScaledLoss::check() const {
+  const auto continues = [&](const ScaleValue& pending) {
+    const bool same = pending.on_device.defined() && scale_.on_device.defined() &&
+                      pending.version == scale_.version;
+    return same || pending.value() == scale_.value();  // waits only if the scale may have changed
+  };
+  for (const auto& link : links_) {
     if (link->in_scope)
       refuse("nested scale_loss over one optimizer", "close the outer scope first");
-    if (!link->fits(options.loss_id, scale))
+    if (link->pending && (link->pending_loss != options_.loss_id || !continues(*link->pending)))
       refuse(str("gradients are still scaled by another scale: ", link->pending_text()),
              "use one loss_id until a scope without delay_unscale, or call zero_grad()");
   }
 }
 
-/** Returns true if the scope has nothing to do: no masters, a static scale of 1 and no overflow
- *  checks. */
-bool ScaledLoss::Scope::needs_no_scaling() const {
-  const bool any_pending = std::any_of(links.begin(), links.end(),
-                                       [](const auto& link) { return link->pending.has_value(); });
-  return !core->properties.masters() && !core->checks_gradients() && scale.on_host == 1 &&
-         !any_pending;
-}
-
-void ScaledLoss::Scope::enter(const Tensor& unscaled) {
-  if (options.loss_id < 0 || loss_id() >= core->scalers.size())
+void ScaledLoss::enter(const Tensor& unscaled) {
+  if (options_.loss_id < 0 || static_cast<std::size_t>(options_.loss_id) >= core_->scalers.size())
     fail<ValueError>(kOp, {.what = "no such loss",
-                           .got = str("loss_id ", options.loss_id),
-                           .expected = str("0..", core->scalers.size() - 1),
+                           .got = str("loss_id ", options_.loss_id),
+                           .expected = str("0..", core_->scalers.size() - 1),
                            .hint = "set num_losses in amp::initialize"});
-  scale = scaler().on(unscaled.device());
+  scale_ = scaler().on(unscaled.device());
   check();
-  inert = needs_no_scaling();
-  const bool multiplies = scale.on_device.defined() || scale.on_host != 1;
-  loss = multiplies                 ? scaler().times(unscaled)
-         : is_low(unscaled.dtype()) ? unscaled.to(f32)
-                                    : unscaled;
-  for (const auto& link : links) link->optimizer()->clock().join_capture();
-  if (!inert) {
-    MasterChanges changes(core->masters);
-    for (const auto& link : links) bring_masters_up_to_date(*core, *link->optimizer(), changes);
+  const bool multiplies = scale_.on_device.defined() || scale_.on_host != 1;
+  inert_ = !multiplies && !core_->properties.masters() && !core_->checks_gradients() &&
+           std::none_of(links_.begin(), links_.end(),
+                        [](const auto& link) { return link->pending.has_value(); });
+  loss_ = multiplies                 ? scaler().times(unscaled)
+          : is_low(unscaled.dtype()) ? unscaled.to(f32)
+                                     : unscaled;
+  for (const auto& link : links_) link->clock->join_capture();
+  if (!inert_) {
+    MasterChanges changes(core_->masters);
+    for (const auto& link : links_) bring_masters_up_to_date(*core_, *link->optimizer(), changes);
     changes.commit();
     set_gradients_aside();
   }
-  for (const auto& link : links) link->in_scope = true;
-  core->open_loss = options.loss_id;
-  ++core->open_scopes;
+  for (const auto& link : links_) link->in_scope = true;
+  core_->open_loss = options_.loss_id;
+  ++core_->open_scopes;
   scaler().open_scope();
-  uses_scale = true;
+  uses_scale_ = true;
+}
+
+/** Returns the parameters whose gradients an earlier scope has left scaled. */
+Seen ScaledLoss::params_left_scaled() const {
+  Seen seen;
+  for (const auto& link : links_)
+    if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
+  return seen;
 }
 
 /** Removes the earlier gradients of all optimizers and stashes them. Changes nothing if it
  *  throws. */
-void ScaledLoss::Scope::set_gradients_aside() {
+void ScaledLoss::set_gradients_aside() {
   Seen seen = params_left_scaled();
   try {
-    for (const auto& link : links)
+    for (const auto& link : links_)
       if (!link->pending) link->prepare(seen);
   } catch (...) {
-    for (const auto& link : links)
+    for (const auto& link : links_)
       if (!link->pending) link->gradients.forget();
     throw;
   }
-  for (const auto& link : links) link->gradients.enter();
+  for (const auto& link : links_) link->gradients.enter();
 }
 
 // ---- the exit -----------------------------------------------------------------------------------
 
 /** Divides the gradients by the scale and adds the earlier ones. */
-void ScaledLoss::Scope::unscale_gradients(const optim::FoundInf& found) {
+void ScaledLoss::unscale_gradients(const optim::FoundInf& found) {
   const NoGradNoCasts plain_ops;
   Seen seen;
   std::vector<GradientSum> sums;
-  for (const auto& link : links) link->collect(seen, scale, sums);
+  for (const auto& link : links_) link->collect(seen, scale_, sums);
   const bool low = std::any_of(sums.begin(), sums.end(), [](const GradientSum& item) {
     return !(item.a == optim::Factor(1)) && item.fresh && is_low(item.tensors.out.dtype());
   });
-  if (low && !core->properties.masters() && !std::exchange(core->told_about_low_gradients, true))
-    core->print(
+  if (low && !core_->properties.masters() && !std::exchange(core_->told_about_low_gradients, true))
+    core_->print(
         "scale_loss: unscaling 16-bit gradients in place; small values may be lost, use "
         "master_weights to keep them");
   try {
@@ -181,126 +169,120 @@ void ScaledLoss::Scope::unscale_gradients(const optim::FoundInf& found) {
     found.reset();
     throw;
   }
-  for (const auto& link : links) link->finish();
-}
-
-/** Returns the scopes of this loss that have delayed their check, with their flags on the device of
- *  the loss. */
-std::vector<ScopeOverflow*> ScaledLoss::Scope::delayed_overflows() const {
-  std::vector<ScopeOverflow*> delayed;
-  for (ScopeOverflow& entry : core->overflows[loss_id()]) {
-    if (entry.optimizers.empty()) continue;
-    entry.flag = moved_to(loss.device(), entry.flag);
-    for (const auto& link : entry.optimizers) (void)link->skip_flag(loss.device());
-    delayed.push_back(&entry);
-  }
-  return delayed;
-}
-
-/** Returns the first entry that is not in use, with its flag on the device of the loss. */
-ScopeOverflow& ScaledLoss::Scope::own_overflow() const {
-  std::list<ScopeOverflow>& all = core->overflows[loss_id()];
-  auto entry = std::find_if(all.begin(), all.end(),
-                            [](const ScopeOverflow& one) { return one.optimizers.empty(); });
-  if (entry == all.end()) entry = all.insert(entry, ScopeOverflow{});
-  entry->flag = moved_to(loss.device(), entry->flag);
-  entry->optimizers.reserve(links.size());
-  return *entry;
+  for (const auto& link : links_) link->finish();
 }
 
 /** Unscales the gradients, updates the scale and makes the next steps depend on the overflow flag,
  *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
  *  device the check is completed with its step, in one kernel call. */
-void ScaledLoss::Scope::unscale_and_check() {
-  for (const auto& link : links)
+void ScaledLoss::unscale_and_check() {
+  for (const auto& link : links_)
     each_slot(*link->optimizer(), [](const optim::Slot& slot) {
       require_reduced(slot.param, kOp,
                       "pass delay_unscale, or leave no_sync before the last scope");
     });
   stop_using_scale();
   scaler().make_room();  // nothing may fail once the gradients are unscaled
+  const bool delays = options_.delay_overflow_check;
   // A static scale without check_static_overflow never skips, so it needs no check.
-  if (!core->checks_gradients()) {
+  if (!core_->checks_gradients()) {
     unscale_gradients({});
-    if (!options.delay_overflow_check) scaler().update(false);
+    if (!delays) scaler().update(false);
     return;
   }
-  const Device device = loss.device();
+  const Device device = loss_.device();
+  const auto loss = static_cast<std::size_t>(options_.loss_id);
   (void)scaler().call(device);
-  const bool delays = options.delay_overflow_check;
-  const std::vector<ScopeOverflow*> delayed =
-      delays ? std::vector<ScopeOverflow*>{} : delayed_overflows();
-  for (const auto& link : links) (void)link->skip_flag(device);
-  if (links.size() == 1 && !delays && delayed.empty() && !links[0]->depends_on_flag()) {
-    const optim::FoundInf found = links[0]->skip_flag(device);
-    unscale_gradients(found);
-    agree(receivers_of(links), scaler(), found);
-    links[0]->depend_on_flag(options.loss_id);
+  std::vector<AmpOptimizerState*> delayed;  // an earlier scope of this loss delayed their check
+  if (!delays)
+    std::copy_if(core_->optimizers.begin(), core_->optimizers.end(), std::back_inserter(delayed),
+                 [&](const AmpOptimizerState* link) { return link->has_delayed[loss]; });
+  for (AmpOptimizerState* const link : delayed) {
+    (void)link->found_on(device);
+    link->delayed[loss] = moved_to(device, link->delayed[loss]);
+  }
+  std::vector<optim::FoundInf> flags;  // of the optimizers, raised after an overflow
+  for (const auto& link : links_) {
+    optim::FoundInf& flag = delays ? link->delayed[loss] : link->found;
+    flag = moved_to(device, flag);
+    flags.push_back(flag);
+  }
+  const bool own = links_.size() == 1 && !delays && delayed.empty() && !links_[0]->loss_of_flag;
+  if (!own) scaler().scope_found = moved_to(device, scaler().scope_found);
+  const optim::FoundInf found = own ? links_[0]->found : scaler().scope_found;
+  unscale_gradients(found);
+  if (delays) {
+    for (const auto& link : links_) link->has_delayed[loss] = true;
+    return raise(flags, found, {.raises_for_flag = true});
+  }
+  for (const AmpOptimizerState* const link : delayed)
+    agree(receivers_of(std::array{link}), scaler(), link->delayed[loss]);
+  agree(receivers_of(links_), scaler(), found);
+  if (own) {
+    links_[0]->depend_on_flag(options_.loss_id);
     return scaler().defer(found);
   }
-  ScopeOverflow& own = own_overflow();
-  unscale_gradients(own.flag);
-  for (const ScopeOverflow* former : delayed)
-    agree(receivers_of(former->optimizers), scaler(), former->flag);
-  if (!delays) agree(receivers_of(links), scaler(), own.flag);
-  own.optimizers.assign(links.begin(), links.end());
-  if (delays) return;
-  for (ScopeOverflow* former : delayed) raise_flags(*former, true);
-  raise_flags(own, false);
+  for (AmpOptimizerState* const link : delayed) {
+    link->finish_check();
+    raise({link->found}, link->delayed[loss], {.notes = true, .raises_for_flag = true});
+    link->depend_on_flag(options_.loss_id);
+    link->has_delayed[loss] = false;
+  }
+  for (const auto& link : links_) link->finish_check();
+  raise(flags, found, {.notes = true, .any = true, .completes = true});
+  for (const auto& link : links_) link->depend_on_flag(options_.loss_id);
 }
 
-/** Adds a flag to the check of this loss, resets it, and makes its optimizers' next steps depend on
- *  it; those of a delayed scope only on their own flag. Completes the check unless `is_delayed`. */
-void ScaledLoss::Scope::raise_flags(ScopeOverflow& overflow, bool is_delayed) {
-  const Device device = loss.device();
-  for (const auto& link : overflow.optimizers) link->complete_check();
-  auto link = overflow.optimizers.begin();
-  const auto end = overflow.optimizers.end();
+/** Runs calls on the scale and a flag, which raise others and reset the flag. The last one
+ *  completes the check if `call` does. */
+void ScaledLoss::raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
+                       const ScaleCall& wanted) {
+  std::size_t done = 0;
   do {
-    ScaleCall call = scaler().call(device);
-    call.noted = pointers_of(overflow.flag);
-    call.raises_for_noted = is_delayed;
-    for (float*& flag : call.raised)
-      if (link != end) flag = (*link++)->skip_flag(device).flag.data<float>();
-    if (link == end) call.reset = call.noted;
-    call.completes = call.any = link == end && !is_delayed;
+    ScaleCall call = scaler().call(loss_.device(), found);
+    call.notes = wanted.notes;
+    call.raises_for_flag = wanted.raises_for_flag;
+    for (int i = 0; i < ScaleCall::kMostRaised && done < flags.size(); ++i, ++done) {
+      call.raised[i] = flags[done].flag.data<float>();
+      call.raised_first[i] = static_cast<ScaleState::Word*>(flags[done].first.raw_data());
+    }
+    call.resets = done == flags.size();
+    call.completes = call.any = call.resets && wanted.completes;
     scaler().run(call);
-  } while (link != end);
-  for (const auto& one : overflow.optimizers) one->depend_on_flag(options.loss_id);
-  overflow.optimizers.clear();
+  } while (done < flags.size());
 }
 
-/** Closes the scope. Errors: as unscaling; the scope's gradients are dropped then, as if the body
- *  had thrown. */
-void ScaledLoss::Scope::exit() {
+void ScaledLoss::close() {
+  if (!core_) refuse("the scope is closed already");
   const TraceRange range(kOp);
-  std::erase_if(links, [](const auto& link) { return !link->optimizer(); });  // destroyed
+  std::erase_if(links_, [](const auto& link) { return !link->optimizer(); });  // destroyed
   try {
-    if (!inert && options.delay_unscale) {
+    if (!inert_ && options_.delay_unscale) {
       // The gradients stay scaled, for a later scope of this loss and scale.
-      if (scale.on_device.defined()) scale.on_device = scale.on_device.clone();
-      for (const auto& link : links) {
-        link->pending = scale;
-        link->pending_loss = options.loss_id;
+      if (scale_.on_device.defined()) scale_.on_device = scale_.on_device.clone();
+      for (const auto& link : links_) {
+        link->pending = scale_;
+        link->pending_loss = options_.loss_id;
       }
-    } else if (!inert) {
+    } else if (!inert_) {
       unscale_and_check();
     }
   } catch (...) {
-    exit_by_exception();
+    abandon();  // as if the body had thrown
     throw;
   }
-  for (const auto& link : links) link->unstepped = true;
+  for (const auto& link : links_) link->unscaled = true;
   leave();
 }
 
-void ScaledLoss::Scope::exit_by_exception() {
-  std::erase_if(links, [](const auto& link) { return !link->optimizer(); });
-  if (!inert) {
+void ScaledLoss::abandon() {
+  if (!core_) return;
+  std::erase_if(links_, [](const auto& link) { return !link->optimizer(); });
+  if (!inert_) {
     // With delay_unscale, new and earlier gradients are accumulated in one tensor. They stay, and
     // stay marked as scaled.
     Seen seen = params_left_scaled();
-    for (const auto& link : links)
+    for (const auto& link : links_)
       if (link->pending)
         link->gradients.forget_results();
       else
@@ -309,65 +291,37 @@ void ScaledLoss::Scope::exit_by_exception() {
   leave();
 }
 
-void ScaledLoss::Scope::leave() {
-  for (const auto& link : links) link->in_scope = false;
-  --core->open_scopes;
+void ScaledLoss::leave() {
+  for (const auto& link : links_) link->in_scope = false;
   stop_using_scale();
-  core->cache.clear();
-  loss = {};
+  --core_->open_scopes;
+  core_->cache.clear();
+  core_ = nullptr;
+  loss_ = {};
 }
 
-// ---- ScaledLoss ---------------------------------------------------------------------------------
-
-ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
-                       const ScaleLossOptions& options)
-    : scope_(new Scope) {
-  const TraceRange range(kOp);
-  if (!loss.defined() || !is_floating(loss.dtype()))
-    fail<DtypeError>(kOp, {.what = "expected a floating-point tensor", .got = str(loss)});
-  scope_->links = links_of(optimizers);
-  scope_->core = core_of(scope_->links);
-  scope_->options = options;
-  if (scope_->core->enabled()) {
-    scope_->enter(loss);
-    return;
-  }
-  scope_->inert = true;
-  scope_->loss = loss;
-  scope_->links.clear();
-  ++scope_->core->open_scopes;
+/** Allows checks to change the scale in place: no gradient depends on it any more. */
+void ScaledLoss::stop_using_scale() {
+  if (std::exchange(uses_scale_, false)) scaler().close_scope();
 }
 
 ScaledLoss::ScaledLoss(ScaledLoss&& other) noexcept = default;
 
 ScaledLoss::~ScaledLoss() {
-  if (!scope_) return;
-  const Owner<Scope> scope = std::move(scope_);
+  if (!core_) return;
   try {
-    if (std::uncaught_exceptions() > scope->exceptions)
-      scope->exit_by_exception();
+    if (std::uncaught_exceptions() > exceptions_)
+      abandon();
     else
-      scope->exit();
+      close();
   } catch (...) {
-    for (const auto& link : scope->links) link->stored_error = std::current_exception();
+    for (const auto& link : links_) link->stored_error = std::current_exception();
   }
 }
 
 const Tensor& ScaledLoss::loss() const {
-  if (!scope_) refuse("the scope is closed");
-  return scope_->loss;
-}
-
-void ScaledLoss::close() {
-  if (!scope_) refuse("the scope is closed already");
-  const Owner<Scope> scope = std::move(scope_);
-  scope->exit();
-}
-
-void ScaledLoss::abandon() {
-  if (!scope_) return;
-  const Owner<Scope> scope = std::move(scope_);
-  scope->exit_by_exception();
+  if (!core_) refuse("the scope is closed");
+  return loss_;
 }
 
 // ---- iterations ---------------------------------------------------------------------------------
@@ -382,22 +336,17 @@ void SessionCore::require_no_scope(std::string_view op) const {
 void SessionCore::require_between_iterations(std::string_view op) const {
   require_no_scope(op);
   for (const AmpOptimizerState* link : optimizers) link->require_stepped(op);
-  for (const std::list<ScopeOverflow>& of_loss : overflows)
-    for (const ScopeOverflow& delayed : of_loss)
-      if (!delayed.optimizers.empty() && delayed.flag.raised())
+  for (const AmpOptimizerState* link : optimizers)
+    for (const optim::FoundInf& delayed : link->delayed)
+      if (delayed.raised())
         fail<StateError>(op,
                          {.what = "an overflow is pending from a scope with delay_overflow_check",
                           .hint = "run a scope without it and call step() first"});
 }
 
 void SessionCore::forget_iteration() {
-  for (const LossScaler& scaler : scalers) (void)scaler.state();  // completes its checks
+  for (const auto& scaler : scalers) (void)scaler->state();  // completes its check
   for (AmpOptimizerState* link : optimizers) link->forget_iteration();
-  for (std::list<ScopeOverflow>& of_loss : overflows)
-    for (ScopeOverflow& delayed : of_loss) {
-      if (!delayed.optimizers.empty()) delayed.flag.reset();
-      delayed.optimizers.clear();
-    }
 }
 
 }  // namespace mezzo::amp

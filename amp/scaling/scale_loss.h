@@ -3,14 +3,19 @@
 #pragma once
 
 #include <concepts>
+#include <memory>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "../../optim/optimizer.h"
-#include "../../tensor/core/owner.h"
 #include "../object_list.h"
+#include "loss_scaler.h"
 
 namespace mezzo::amp {
+
+class AmpOptimizerState;
+struct SessionCore;
 
 /** One or several optimizers. */
 using OptimizerList = ObjectList<optim::Optimizer>;
@@ -46,8 +51,26 @@ class MZ_API ScaledLoss {
   void abandon();
 
  private:
-  struct Scope;
-  Owner<Scope> scope_;
+  void check() const;
+  void enter(const Tensor& unscaled);
+  void set_gradients_aside();
+  std::unordered_set<const TensorImpl*> params_left_scaled() const;
+  void unscale_gradients(const optim::FoundInf& found);
+  void unscale_and_check();
+  void raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
+             const ScaleCall& wanted);
+  void leave();
+  void stop_using_scale();
+  LossScaler& scaler() const;
+
+  std::shared_ptr<SessionCore> core_;  // null: the scope is closed
+  std::vector<std::shared_ptr<AmpOptimizerState>> links_;
+  ScaleLossOptions options_;
+  ScaleValue scale_ = {};  // as it was when the scope was opened
+  Tensor loss_ = {};
+  bool inert_ = false;       // nothing to unscale and nothing to check
+  bool uses_scale_ = false;  // checks must not change the scale in place
+  int exceptions_;           // in flight when the scope was opened
 };
 
 /** Calls body(loss times scale), which runs backward(), then unscales the gradients of all

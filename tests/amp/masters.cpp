@@ -206,7 +206,7 @@ TEST_CASE("training resumes with the same bits", "[masters]") {
   const std::string level = GENERATE(from_range(levels::names()));
   const bool load_first = GENERATE(false, true);
   const auto run = [](Net& net, optim::Optimizer& optimizer, int from, int to) {
-    const bool may_overflow = amp::AmpOptimizerState::of(optimizer)->core()->scalers[0].dynamic();
+    const bool may_overflow = amp::AmpOptimizerState::of(optimizer)->core->scalers[0]->dynamic();
     for (int i = from; i < to; ++i) train_step(net, optimizer, i == 4 && may_overflow ? 1e30 : 1);
   };
   Net net;

@@ -1,0 +1,45 @@
+// ScaledOptimizer: the overflow state of one optimizer, which GradScaler and scale_loss share.
+// See also: loss_scaler.h (the scale that its overflows move).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "../../optim/optimizer.h"
+#include "loss_scaler.h"
+
+namespace mezzo::amp {
+
+/** The overflow state of one optimizer. Its gradients are unscaled, which raises the flag for a
+ *  non-finite one; the step is taken, or skipped if the flag is raised; then the flag is reset. */
+class ScaledOptimizer : public optim::StepObserver,
+                        public std::enable_shared_from_this<ScaledOptimizer> {
+ public:
+  /** Adds the optimizer to those of a session or a GradScaler. */
+  ScaledOptimizer(optim::Optimizer& optimizer, OptimizerTable& all);
+
+  /** Returns the optimizer; null after it was destroyed or detached. */
+  optim::Optimizer* optimizer() const;
+  /** Returns true between GradScaler's unscale_() or step() and update(). */
+  bool in_use() const { return unscaled || stepped; }
+  /** Returns the flag in the memory of `device`; memory on another device is replaced. */
+  const optim::FoundInf& found_on(Device device);
+  /** Throws DivergenceError after too many skips: names the first non-finite gradient that is
+   *  present. */
+  void skips_found(optim::Optimizer& optimizer, std::int64_t skips,
+                   std::int64_t diverged_after) override;
+
+  std::shared_ptr<optim::DeviceStepState> clock;  // of the optimizer; null after it was detached
+  std::size_t index;                              // in the table
+  std::string name;                               // in messages
+  LossScaler* scaler = nullptr;                   // of the latest step
+  optim::FoundInf found = {};                     // raised: the next step must be skipped
+  // unscaled: gradients were unscaled, since the last step under scale_loss, else since update().
+  // The others are GradScaler's: step() was called, and a gradient was used, since update().
+  bool unscaled = false, stepped = false, had_gradients = false;
+};
+
+/** Returns the flag on a device: itself, or a copy; reset memory if it is undefined. */
+optim::FoundInf moved_to(Device device, const optim::FoundInf& found);
+
+}  // namespace mezzo::amp
