@@ -5,12 +5,15 @@
 #include "../tensor/text/text.h"
 #include "captured_steps.h"
 #include "optimizer.h"
+#include "scale_call.h"
 
 namespace mezzo::optim {
 
-StepKernel& step_kernel(DeviceKind kind) {
-  static std::array<StepKernel, kNumDeviceKinds> kernels{
-      [](const StepCall& call, Device) { call.run(0, 1); }};
+ScaleKernel& scale_kernel(DeviceKind kind) {
+  static std::array<ScaleKernel, kNumDeviceKinds> kernels{[](const ScaleCall& call, Device) {
+    call.step.run(0, 1);
+    call.update();
+  }};
   return kernels[static_cast<std::size_t>(kind)];
 }
 
@@ -77,15 +80,17 @@ void DeviceStepState::run_ahead(std::int64_t steps) {
   ahead_ = true;
 }
 
-std::optional<StepCall> DeviceStepState::take_pending() {
-  if (pending_.empty()) return std::nullopt;
-  const std::vector<StepCall> calls = std::exchange(pending_, {});
-  for (std::size_t i = 0; i + 1 < calls.size(); ++i) step_kernel(device().kind)(calls[i], device());
-  return calls.back();
+StepCall DeviceStepState::take_pending() {
+  if (pending_.empty()) return {};
+  const StepCall last = pending_.back();
+  pending_.pop_back();
+  flush();
+  return last;
 }
 
 void DeviceStepState::flush() {
-  if (const auto call = take_pending()) step_kernel(device().kind)(*call, device());
+  for (const StepCall& call : std::exchange(pending_, {}))
+    scale_kernel(device().kind)({.step = call}, device());
 }
 
 // ---- results ------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,8 +44,8 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
    *  number of steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
   std::int64_t defer(std::vector<StepCall> count, const Tensor& found_inf);
   /** Counts the pending step, except for the last kernel call, which it returns for the caller to
-   *  combine with other work. Returns nothing if no step is pending. */
-  std::optional<StepCall> take_pending();
+   *  combine with other work; one that does nothing if no step is pending. */
+  StepCall take_pending();
   /** Counts the pending step. */
   void flush();
 

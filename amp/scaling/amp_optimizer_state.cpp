@@ -166,9 +166,7 @@ void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
 }
 
 void AmpOptimizerState::finish_check() {
-  if (!loss_of_flag) return;
-  LossScaler& of_loss = *core->scalers[static_cast<std::size_t>(*loss_of_flag)];
-  (void)of_loss.call(of_loss.device());
+  if (loss_of_flag) core->scalers[static_cast<std::size_t>(*loss_of_flag)]->finish_pending();
 }
 
 void AmpOptimizerState::depend_on_flag(int loss_id) {

@@ -37,6 +37,10 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   std::vector<optim::FoundInf> delayed;
   std::vector<bool> has_delayed;  // the flag is in use
 
+  /** Returns the flag of a loss in `delayed`, in the memory of `device`. */
+  const optim::FoundInf& delayed_on(std::size_t loss, Device device) {
+    return delayed[loss] = moved_to(device, delayed[loss]);
+  }
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;
   /** Sets the earlier gradients aside; see ScopeGradients. */

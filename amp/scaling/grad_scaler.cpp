@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "../../autograd/grad_mode.h"
-#include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "amp_optimizer_state.h"
 #include "divergence.h"
 #include "gradient_check.h"
+#include "scaled_optimizer.h"
 
 namespace mezzo::amp {
 
@@ -46,7 +46,7 @@ ScaleState initial_state(const GradScalerOptions& o) {
   require_in_range(!o.min_scale || least <= most, "min_scale", least, "at most max_scale");
   return {.growth = o.growth_factor,
           .backoff = o.backoff_factor,
-          .least = o.min_scale.value_or(kScaleFloor),
+          .least = o.min_scale.value_or(0),
           .most = o.max_scale.value_or(std::numeric_limits<double>::infinity()),
           .window = o.growth_interval,
           .hysteresis = o.hysteresis,
@@ -230,18 +230,11 @@ void GradScaler::update() {
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
   scaler_->make_room();
   const Tensor& flag = used[0]->found.flag;
-  const Device device = flag.defined() ? flag.device() : scaler_->device();
-  for (ScaledOptimizer* state : used) {
-    const bool here = state->found.flag.defined() && state->found.flag.device() == device;
-    ScaleCall call = scaler_->call(device, here ? state->found : optim::FoundInf{});
-    add_step(call, device, *state->clock);
-    call.notes = call.resets = here;
-    call.found = !here && state->found.raised();
-    call.any = state->had_gradients;
-    call.completes = state == used.back();
-    if (!here) state->found.reset();
-    scaler_->run(call);
-  }
+  scaler_->move_to(flag.defined() ? flag.device() : scaler_->device());
+  for (const ScaledOptimizer* state : used)
+    scaler_->finish_step(
+        *state->clock, state->found,
+        {.notes = true, .any = state->had_gradients, .completes = state == used.back()});
   end_iteration(false);
 }
 

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "../../optim/optimizer.h"
-#include "scaled_optimizer.h"
+#include "loss_scaler.h"
 
 namespace mezzo::amp {
+
+class ScaledOptimizer;
 
 /** Options of GradScaler. */
 struct GradScalerOptions {

@@ -23,14 +23,6 @@ std::string ScaleEvent::text() const {
              first_nonfinite.empty() ? "" : ", ", first_nonfinite, ")");
 }
 
-ScaleKernel& scale_kernel(DeviceKind kind) {
-  static std::array<ScaleKernel, kNumDeviceKinds> kernels{[](const ScaleCall& call, Device) {
-    call.step.run(0, 1);
-    call.update();
-  }};
-  return kernels[static_cast<std::size_t>(kind)];
-}
-
 // ---- for users ----------------------------------------------------------------------------------
 
 namespace {
@@ -50,10 +42,11 @@ ScaleState initial_state(const Properties& properties) {
 
 }  // namespace
 
-LossScaler::LossScaler(const Properties& properties) : state_(initial_state(properties)) {}
+LossScaler::LossScaler(const Properties& properties) : LossScaler(initial_state(properties)) {}
 
-LossScaler::LossScaler(const LossScaler& other)
-    : enable_shared_from_this(), state_(other.state()), events_(other.events_) {}
+LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state()) {
+  events_ = other.events_;
+}
 
 LossScaler& LossScaler::operator=(const LossScaler& other) {
   const ScaleState changed = other.state();
@@ -152,7 +145,16 @@ void LossScaler::send() {
   sent_ = true;
 }
 
+/** Uploads the host's changes: now, in a captured step before each replay. */
+void LossScaler::follow_host() {
+  if (Capture* const capture = Capture::current())
+    capture->join(shared_from_this());
+  else
+    send();
+}
+
 void LossScaler::move_to(Device to) {
+  finish_pending();
   if (to == device_) return;
   (void)state();
   if (to != cpu) {
@@ -183,7 +185,8 @@ void LossScaler::abandon_capture() noexcept {
 
 ScaleValue LossScaler::on(Device device) {
   if (device == cpu || !dynamic()) return {.on_host = loss_scale(), .version = version_};
-  (void)call(device);
+  move_to(device);
+  follow_host();
   return {.on_device = scale64_, .version = version_};
 }
 
@@ -195,45 +198,19 @@ Tensor LossScaler::times(const Tensor& x) {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-/** Returns a call with pointers to the scale on its present device, and to a flag there. */
-ScaleCall LossScaler::pointers(const optim::FoundInf& found) {
-  ScaleCall call;
+void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
+  version_ += call.completes ? 1 : 0;
   if (found.flag.defined()) {
     call.flag = found.flag.data<float>();
     call.first = static_cast<ScaleState::Word*>(found.first.raw_data());
   }
-  call.state = &state_;
-  if (device_ == cpu) return call;
-  if (Capture* capture = Capture::current())
-    capture->join(shared_from_this());
-  else
-    send();
-  call.state = static_cast<ScaleState*>(memory_.raw_data());
-  call.scale32 = scale32_.data<float>();
-  call.scale64 = scale64_.data<double>();
-  return call;
-}
-
-ScaleCall LossScaler::call(Device device, const optim::FoundInf& found) {
-  finish_pending();
-  move_to(device);
-  return pointers(found);
-}
-
-void LossScaler::finish_pending() {
-  if (!pending_.flag.defined()) return;
-  ScaleCall call = pointers(std::exchange(pending_, {}));
-  call.notes = call.any = call.completes = true;
-  run(call);
-}
-
-void LossScaler::run(ScaleCall call) {
-  version_ += call.completes ? 1 : 0;
   if (device_ == cpu) {
     const ScaleState former = state_;
-    scale_kernel(DeviceKind::cpu)(call, cpu);
+    call.state = &state_;
+    optim::scale_kernel(DeviceKind::cpu)(call, cpu);
     return note_change(former);
   }
+  follow_host();
   if (call.completes && open_scopes_ > 0) {
     if (Capture::current())
       fail<Unsupported>(
@@ -241,10 +218,11 @@ void LossScaler::run(ScaleCall call) {
           {.what = "scopes of one loss scaler are nested while a step is being captured",
            .hint = "close one before the next begins, or give them loss_ids of their own"});
     allocate_scales(device_);
-    call.scale32 = scale32_.data<float>();
-    call.scale64 = scale64_.data<double>();
   }
-  scale_kernel(device_.kind)(call, device_);
+  call.state = static_cast<ScaleState*>(memory_.raw_data());
+  call.scale32 = scale32_.data<float>();
+  call.scale64 = scale64_.data<double>();
+  optim::scale_kernel(device_.kind)(call, device_);
   if (!Capture::current()) ahead_ = true;
 }
 
@@ -253,23 +231,24 @@ void LossScaler::defer(const optim::FoundInf& found) {
   if (device_ == cpu) finish_pending();
 }
 
-void add_step(ScaleCall& call, Device device, optim::DeviceStepState& steps) {
-  if (steps.device() != device) return steps.flush();
-  if (const auto count = steps.take_pending()) call.step = *count;
+void LossScaler::finish_pending() {
+  if (!pending_.flag.defined()) return;
+  run({.notes = true, .any = true, .completes = true}, std::exchange(pending_, {}));
 }
 
-void LossScaler::finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found) {
-  if (device_ != found.flag.device()) {
-    steps.flush();
-    return found.reset();
+void LossScaler::finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
+                             ScaleCall call) {
+  const bool here = found.flag.defined() && found.flag.device() == device_;
+  if (here && pending_.flag.is_same(found.flag)) {
+    pending_ = {};
+    call.notes = call.any = call.completes = true;
   }
-  ScaleCall call = pointers(found);
-  add_step(call, device_, steps);
-  call.notes = call.any = call.completes =
-      pending_.flag.defined() && pending_.flag.is_same(found.flag);
-  if (call.completes) pending_ = {};
-  call.resets = true;
-  run(call);
+  if (steps.device() != device_) steps.flush();
+  call.step = steps.take_pending();
+  call.resets = here;
+  call.found = !here && call.notes && found.raised();
+  if (!here) found.reset();
+  run(call, here ? found : optim::FoundInf{});
 }
 
 }  // namespace mezzo::amp

@@ -1,6 +1,6 @@
 // LossScaler: a loss scale with its counters and history, in the memory of the device that has the
 // gradients. scale_loss and GradScaler work on it.
-// See also: scale_call.h (the update rule, and the kernel call that applies it).
+// See also: ../../optim/scale_call.h (the update rule, and the kernel call that applies it).
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,18 @@
 #include <vector>
 
 #include "../../optim/multi_tensor.h"
+#include "../../optim/scale_call.h"
 #include "../../tensor/device/capture.h"
 #include "../properties.h"
-#include "scale_call.h"
 
 namespace mezzo::optim {
 class DeviceStepState;
 }
 
 namespace mezzo::amp {
+
+using optim::ScaleCall;
+using optim::ScaleState;
 
 /** Optimizers, by what they share with the graphs of captured steps. */
 using OptimizerTable = std::vector<std::shared_ptr<optim::DeviceStepState>>;
@@ -133,19 +136,22 @@ class MZ_API LossScaler final : public CaptureParticipant,
   Tensor times(const Tensor& x);
   /** Returns the device whose memory has the scale. */
   Device device() const { return device_; }
-
-  /** Returns a call on the scale and a flag that changes nothing. Completes a pending check and
-   *  moves the scale to the device first. */
-  ScaleCall call(Device device, const optim::FoundInf& found = {});
-  /** Runs a call, on the device of call(). Errors: CudaError; Unsupported if it changes a scale in
-   *  a captured step that another open scope uses. */
-  void run(ScaleCall call);
+  /** Completes a pending check and moves the scale to the memory of a device. Errors:
+   *  OutOfMemory. */
+  void move_to(Device device);
+  /** Runs a call on the scale and a flag, both on device(). Errors: CudaError; Unsupported if it
+   *  changes a scale in a captured step that another open scope uses. */
+  void run(ScaleCall call, const optim::FoundInf& found = {});
   /** Completes a check of a flag on device(). On the CPU at once, on a device with finish_step() or
    *  before the scale is read. */
   void defer(const optim::FoundInf& found);
-  /** Counts an optimizer's pending step, completes the check of its flag if that is pending, and
-   *  resets the flag: in one kernel call, if flag and scale are on one device. */
-  void finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found);
+  /** Completes the check of a flag given to defer(), if it is pending. */
+  void finish_pending();
+  /** Counts an optimizer's pending step, completes the check of its flag if that is pending, adds
+   *  the flag to the check in progress as `call` says, and resets it: in one kernel call if all
+   *  three are on device(). */
+  void finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
+                   ScaleCall call = {});
   /** Notes that a scope uses the present scale until close_scope(): checks do not change the
    *  memory that on() returned. */
   void open_scope() { ++open_scopes_; }
@@ -157,12 +163,10 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void abandon_capture() noexcept override;
 
  private:
-  ScaleCall pointers(const optim::FoundInf& found);
-  void finish_pending();
   void note(double former, ScaleReason reason, std::string first_nonfinite = {});
   void note_change(const ScaleState& former, std::string first_nonfinite = {});
   void send();
-  void move_to(Device to);
+  void follow_host();
   void allocate_scales(Device to);
 
   ScaleState state_;          // on the CPU the scale itself, else the host's copy
@@ -176,9 +180,5 @@ class MZ_API LossScaler final : public CaptureParticipant,
   int open_scopes_ = 0;
   std::vector<ScaleEvent> events_;
 };
-
-/** Adds the count of an optimizer's pending step to a call, or counts it now if its counters are
- *  not on the device of the call. */
-void add_step(ScaleCall& call, Device device, optim::DeviceStepState& steps);
 
 }  // namespace mezzo::amp

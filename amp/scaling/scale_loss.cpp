@@ -47,11 +47,33 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
   return session;
 }
 
+/** Returns the parameters whose gradients an earlier scope has left scaled. */
+Seen params_left_scaled(const Links& links) {
+  Seen seen;
+  for (const auto& link : links)
+    if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
+  return seen;
+}
+
 /** Returns what reduces the optimizers' gradients over several processes. */
 Receivers receivers_of(const auto& links) {
   Receivers receivers;
   for (const auto& link : links) add_receivers(*link->optimizer(), receivers);
   return receivers;
+}
+
+/** Returns the optimizers whose check an earlier scope of a loss has delayed, with their flags on a
+ *  device. */
+std::vector<AmpOptimizerState*> delayed_optimizers(const SessionCore& core, std::size_t loss,
+                                                   Device device) {
+  std::vector<AmpOptimizerState*> delayed;
+  for (AmpOptimizerState* const link : core.optimizers) {
+    if (!link->has_delayed[loss]) continue;
+    (void)link->found_on(device);
+    (void)link->delayed_on(loss, device);
+    delayed.push_back(link);
+  }
+  return delayed;
 }
 
 }  // namespace
@@ -125,18 +147,10 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   uses_scale_ = true;
 }
 
-/** Returns the parameters whose gradients an earlier scope has left scaled. */
-Seen ScaledLoss::params_left_scaled() const {
-  Seen seen;
-  for (const auto& link : links_)
-    if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
-  return seen;
-}
-
 /** Removes the earlier gradients of all optimizers and stashes them. Changes nothing if it
  *  throws. */
 void ScaledLoss::set_gradients_aside() {
-  Seen seen = params_left_scaled();
+  Seen seen = params_left_scaled(links_);
   try {
     for (const auto& link : links_)
       if (!link->pending) link->prepare(seen);
@@ -192,21 +206,12 @@ void ScaledLoss::unscale_and_check() {
   }
   const Device device = loss_.device();
   const auto loss = static_cast<std::size_t>(options_.loss_id);
-  (void)scaler().call(device);
-  std::vector<AmpOptimizerState*> delayed;  // an earlier scope of this loss delayed their check
-  if (!delays)
-    std::copy_if(core_->optimizers.begin(), core_->optimizers.end(), std::back_inserter(delayed),
-                 [&](const AmpOptimizerState* link) { return link->has_delayed[loss]; });
-  for (AmpOptimizerState* const link : delayed) {
-    (void)link->found_on(device);
-    link->delayed[loss] = moved_to(device, link->delayed[loss]);
-  }
+  scaler().move_to(device);
+  const auto delayed =
+      delays ? std::vector<AmpOptimizerState*>{} : delayed_optimizers(*core_, loss, device);
   std::vector<optim::FoundInf> flags;  // of the optimizers, raised after an overflow
-  for (const auto& link : links_) {
-    optim::FoundInf& flag = delays ? link->delayed[loss] : link->found;
-    flag = moved_to(device, flag);
-    flags.push_back(flag);
-  }
+  for (const auto& link : links_)
+    flags.push_back(delays ? link->delayed_on(loss, device) : link->found_on(device));
   const bool own = links_.size() == 1 && !delays && delayed.empty() && !links_[0]->loss_of_flag;
   if (!own) scaler().scope_found = moved_to(device, scaler().scope_found);
   const optim::FoundInf found = own ? links_[0]->found : scaler().scope_found;
@@ -233,22 +238,20 @@ void ScaledLoss::unscale_and_check() {
   for (const auto& link : links_) link->depend_on_flag(options_.loss_id);
 }
 
-/** Runs calls on the scale and a flag, which raise others and reset the flag. The last one
- *  completes the check if `call` does. */
+/** Runs a call on the scale and a flag, raises others and resets the flag. Calls of which one
+ * cannot raise all are repeated; the last completes the check if `call` does. */
 void ScaledLoss::raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
-                       const ScaleCall& wanted) {
+                       const ScaleCall& call) {
   std::size_t done = 0;
   do {
-    ScaleCall call = scaler().call(loss_.device(), found);
-    call.notes = wanted.notes;
-    call.raises_for_flag = wanted.raises_for_flag;
+    ScaleCall part = call;
     for (int i = 0; i < ScaleCall::kMostRaised && done < flags.size(); ++i, ++done) {
-      call.raised[i] = flags[done].flag.data<float>();
-      call.raised_first[i] = static_cast<ScaleState::Word*>(flags[done].first.raw_data());
+      part.raised[i] = flags[done].flag.data<float>();
+      part.raised_first[i] = static_cast<ScaleState::Word*>(flags[done].first.raw_data());
     }
-    call.resets = done == flags.size();
-    call.completes = call.any = call.resets && wanted.completes;
-    scaler().run(call);
+    part.resets = done == flags.size();
+    part.completes = part.any = part.resets && call.completes;
+    scaler().run(part, found);
   } while (done < flags.size());
 }
 
@@ -281,7 +284,7 @@ void ScaledLoss::abandon() {
   if (!inert_) {
     // With delay_unscale, new and earlier gradients are accumulated in one tensor. They stay, and
     // stay marked as scaled.
-    Seen seen = params_left_scaled();
+    Seen seen = params_left_scaled(links_);
     for (const auto& link : links_)
       if (link->pending)
         link->gradients.forget_results();

@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <memory>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -54,7 +53,6 @@ class MZ_API ScaledLoss {
   void check() const;
   void enter(const Tensor& unscaled);
   void set_gradients_aside();
-  std::unordered_set<const TensorImpl*> params_left_scaled() const;
   void unscale_gradients(const optim::FoundInf& found);
   void unscale_and_check();
   void raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
