@@ -94,6 +94,7 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   core->cache.remember_weights();
   for (int i = 0; i < properties.num_losses; ++i) {
     core->scalers.push_back(std::make_shared<LossScaler>(properties));
+    core->scalers.back()->index = static_cast<std::size_t>(i);
     core->scalers.back()->optimizers = core->all_optimizers;
   }
   return core;
@@ -314,9 +315,7 @@ std::function<void()> staged_scalers(SessionCore& core, const StateDict& saved) 
     notices.push_back(str("Warning: state_dict contains ", entries.size(), " entries, while ",
                           count, " loss_scalers are used"));
   for (const auto& [index, entry] : entries)
-    if (index < count)
-      core.scalers[index]->make_room();
-    else
+    if (index >= count)
       notices.push_back(
           str("Skipping loss_scaler[", index, "], since num_losses was set to ", count));
   return [&core, entries = std::move(entries), notices = std::move(notices)] {

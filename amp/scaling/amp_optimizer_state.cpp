@@ -33,7 +33,7 @@ std::shared_ptr<AmpOptimizerState> AmpOptimizerState::of(Optimizer& optimizer) {
 bool AmpOptimizerState::keeps_scaled() const { return keeps_gradients_scaled(*core, *optimizer()); }
 
 std::string AmpOptimizerState::pending_text() const {
-  return str("loss ", pending_loss, " times ", pending->value());
+  return str("loss ", pending->scaler->index, " times ", pending->value());
 }
 
 void AmpOptimizerState::prepare(Seen& seen) {
@@ -112,7 +112,7 @@ void AmpOptimizerState::require_stepped(std::string_view op) const {
   const std::tuple<bool, const char*, const char*> unfinished[] = {
       {stored_error != nullptr, "a previous scale_loss scope failed",
        "call step(), which throws it"},
-      {loss_of_flag && found.raised(), "an overflow is pending for the next step",
+      {raised_by && found.raised(), "an overflow is pending for the next step",
        "call step() first; it will be skipped"},
       {has_gradients, "gradients are pending for a step and would not be saved",
        "call step() first, or zero_grad() to drop them"}};
@@ -131,7 +131,7 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   require_unscaled(str(optimizer.type_name(), ".step"));
   condition.skip_limit = core->properties.max_consecutive_skips;
   condition.observer = shared_from_this();
-  if (loss_of_flag) condition.found = found;
+  if (raised_by) condition.found = found;
   if (holds_gradients_)
     condition.unscale = ScaleValue{.on_device = held_scale_}.inverse(device_of_params(optimizer));
   if (optimizer.skips_now(condition)) return StepResult::skipped;
@@ -143,9 +143,8 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
 void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
   if (!core->enabled()) return;
   unscaled = false;
-  if (loss_of_flag) {
-    last_loss_ = *std::exchange(loss_of_flag, std::nullopt);
-    scaler = core->scalers[static_cast<std::size_t>(last_loss_)].get();
+  if (raised_by) {
+    scaler = std::exchange(raised_by, nullptr);
     scaler->finish_step(*clock, found);
   }
   if (result.is_known() && result == StepResult::no_grads) return;
@@ -158,7 +157,7 @@ void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
                                     std::int64_t diverged_after) {
   const double scale = scaler->loss_scale();
   try {
-    core->print(str("Gradient overflow.  Skipping step, loss scaler ", last_loss_,
+    core->print(str("Gradient overflow.  Skipping step, loss scaler ", scaler->index,
                     " reducing loss scale to ", scale_text(scale),
                     skips == 1 ? "" : str(" (", skips, " steps since the last message)")));
   } catch (const std::bad_alloc&) {}  // the step is done: better no message than an error
@@ -166,11 +165,11 @@ void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
 }
 
 void AmpOptimizerState::finish_check() {
-  if (loss_of_flag) core->scalers[static_cast<std::size_t>(*loss_of_flag)]->finish_pending();
+  if (raised_by) raised_by->finish_pending();
 }
 
-void AmpOptimizerState::depend_on_flag(int loss_id) {
-  if (!loss_of_flag && (found.flag.device() != cpu || found.raised())) loss_of_flag = loss_id;
+void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
+  if (!raised_by && (found.flag.device() != cpu || found.raised())) raised_by = &of_loss;
 }
 
 // ---- other hooks --------------------------------------------------------------------------------
@@ -190,7 +189,7 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
 }
 
 void AmpOptimizerState::forget_iteration() {
-  if (std::exchange(loss_of_flag, std::nullopt)) found.reset();
+  if (std::exchange(raised_by, nullptr)) found.reset();
   for (const optim::FoundInf& flag : delayed) flag.reset();
   has_delayed.assign(delayed.size(), false);
   stored_error = nullptr;
@@ -211,7 +210,7 @@ void AmpOptimizerState::before_replay(Optimizer& optimizer) {
 void AmpOptimizerState::after_replay(Optimizer& optimizer) { masters_in_step(*core, optimizer); }
 
 void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {
-  loss_of_flag.reset();
+  raised_by = nullptr;
   forget_gradients();
 }
 

@@ -24,14 +24,12 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   const std::shared_ptr<SessionCore> core;
 
   // ---- for scopes -------------------------------------------------------------------------------
-  // The scale of gradients that a scope with delay_unscale left scaled, and its loss.
-  std::optional<ScaleValue> pending;
-  int pending_loss = 0;
+  std::optional<ScaleValue> pending;  // of gradients that a scope with delay_unscale left scaled
   bool in_scope = false;
   std::exception_ptr stored_error;  // from the end of a scope; the next step rethrows it
   ScopeGradients gradients;
-  // The loss whose overflow may have raised the flag `found`: the next step depends on it.
-  std::optional<int> loss_of_flag;
+  // Of the loss whose overflow may have raised the flag `found`: the next step depends on it.
+  LossScaler* raised_by = nullptr;
   // Of each loss: raised by an overflow that a scope with delay_overflow_check has found. The next
   // scope of the loss that checks, adds it to `found`.
   std::vector<optim::FoundInf> delayed;
@@ -55,7 +53,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   void finish_check();
   /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
    *  does nothing if it is not raised. */
-  void depend_on_flag(int loss_id);
+  void depend_on_flag(LossScaler& of_loss);
   /** Throws unless the gradients have been unscaled. Errors: StateError. */
   void require_unscaled(std::string_view op) const;
   /** Throws if gradients, an error or a skip are pending for a step. Waits for the device. Errors:
@@ -85,7 +83,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   /** Forgets gradients that wait for a step. */
   void forget_gradients();
 
-  int last_loss_ = 0;  // whose overflow the latest step depended on
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
   Tensor held_scale_;
   bool holds_gradients_ = false;  // a scope since the last step has set held_scale_

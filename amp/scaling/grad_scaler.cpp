@@ -228,7 +228,6 @@ void GradScaler::update() {
   const std::vector<ScaledOptimizer*> used = used_optimizers();
   if (used.empty())
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
-  scaler_->make_room();
   const Tensor& flag = used[0]->found.flag;
   scaler_->move_to(flag.defined() ? flag.device() : scaler_->device());
   for (const ScaledOptimizer* state : used)
@@ -313,7 +312,6 @@ void GradScaler::check_state_dict(const std::map<std::string, double>& saved) co
 
 std::function<void()> GradScaler::stage_state_dict(const std::map<std::string, double>& saved) {
   if (!enabled_) return [] {};
-  scaler_->make_room();
   return [this, state = checked(saved)] {
     scaler_->change(state, ScaleReason::restored);
     end_iteration(true);

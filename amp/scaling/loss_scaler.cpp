@@ -49,11 +49,10 @@ LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state()) {
 }
 
 LossScaler& LossScaler::operator=(const LossScaler& other) {
-  const ScaleState changed = other.state();
-  std::vector<ScaleEvent> events = other.events_;
+  LossScaler copy(other);
   (void)state();
-  set(changed);
-  events_ = std::move(events);
+  set(copy.state_);
+  events_.swap(copy.events_);
   return *this;
 }
 
@@ -61,7 +60,6 @@ const ScaleState& LossScaler::state() const {
   auto& self = const_cast<LossScaler&>(*this);
   self.finish_pending();
   if (!ahead_) return state_;
-  self.make_room();
   const ScaleState former = state_;
   download(memory_, &self.state_, sizeof state_);
   self.ahead_ = false;
@@ -87,7 +85,6 @@ void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
                      {.what = is_scale ? "the counter must be non-negative"
                                        : "the loss scale must be finite and positive",
                       .got = is_scale ? str(changed.unskipped) : str(changed.scale)});
-  make_room();
   const double former = state().scale;
   set(changed);
   note(former, reason);
@@ -107,7 +104,6 @@ void LossScaler::restore(double scale, std::int64_t unskipped) {
 }
 
 bool LossScaler::update(bool overflow, std::string first_nonfinite) {
-  make_room();
   const ScaleState former = state();
   ScaleState changed = former;
   ScaleCall{.state = &changed, .found = overflow, .any = true, .completes = true}.update();
@@ -184,10 +180,11 @@ void LossScaler::abandon_capture() noexcept {
 }
 
 ScaleValue LossScaler::on(Device device) {
-  if (device == cpu || !dynamic()) return {.on_host = loss_scale(), .version = version_};
+  if (device == cpu || !dynamic())
+    return {.scaler = this, .on_host = loss_scale(), .version = version_};
   move_to(device);
   follow_host();
-  return {.on_device = scale64_, .version = version_};
+  return {.scaler = this, .on_device = scale64_, .version = version_};
 }
 
 Tensor LossScaler::times(const Tensor& x) {
@@ -211,7 +208,7 @@ void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
     return note_change(former);
   }
   follow_host();
-  if (call.completes && open_scopes_ > 0) {
+  if (call.completes && use_.use_count() > 1) {
     if (Capture::current())
       fail<Unsupported>(
           "amp::scale_loss",

@@ -53,11 +53,14 @@ struct MZ_API ScaleEvent {
   std::string text() const;
 };
 
+class LossScaler;
+
 /** The value of a loss scale at one time. */
 struct ScaleValue {
-  double on_host = 1;        // the scale
-  Tensor on_device = {};     // f64, one element; if defined, it replaces on_host
-  std::int64_t version = 0;  // changes whenever the scale may change
+  LossScaler* scaler = nullptr;  // whose scale it is
+  double on_host = 1;            // the scale
+  Tensor on_device = {};         // f64, one element; if defined, it replaces on_host
+  std::int64_t version = 0;      // changes whenever the scale may change
 
   /** Returns the scale. Waits for the device if it is there. */
   double value() const { return on_device.defined() ? on_device.item<double>() : on_host; }
@@ -83,7 +86,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Takes the loss scale and the bounds from `properties`. */
   explicit LossScaler(const Properties& properties);
   /** Takes any rule and counters. */
-  explicit LossScaler(const ScaleState& state) : state_(state) {}
+  explicit LossScaler(const ScaleState& state) : state_(state) { events_.reserve(kEvents); }
   /** Copies rule, counters and events. */
   LossScaler(const LossScaler& other);
   /** As the copy constructor. */
@@ -106,8 +109,6 @@ class MZ_API LossScaler final : public CaptureParticipant,
    *  scaler only counts and returns false. `first_nonfinite` describes the gradient that
    *  overflowed, for events(). */
   bool update(bool overflow, std::string first_nonfinite = {});
-  /** Reserves memory for the event of the next restore() or check. */
-  void make_room() { events_.reserve(kEvents); }
   /** Sets the scale and the counter to saved values. Errors: ValueError; nothing has changed
    *  then. */
   void restore(double scale, std::int64_t unskipped);
@@ -120,6 +121,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   std::vector<ScaleEvent> events() const;
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
+  std::size_t index = 0;  // in its session
   // The optimizers by their index in a NonfiniteLocation, to name gradients in events().
   std::shared_ptr<OptimizerTable> optimizers = std::make_shared<OptimizerTable>();
   // What events() adds to the name of the next overflow: the process it comes from.
@@ -152,11 +154,9 @@ class MZ_API LossScaler final : public CaptureParticipant,
    *  three are on device(). */
   void finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
                    ScaleCall call = {});
-  /** Notes that a scope uses the present scale until close_scope(): checks do not change the
-   *  memory that on() returned. */
-  void open_scope() { ++open_scopes_; }
-  /** Ends a scope: checks may change that memory again after the last one. */
-  void close_scope() { --open_scopes_; }
+  /** Returns what a scope that uses the present scale holds: until all have released it, checks do
+   *  not change the memory that on() returned. */
+  std::shared_ptr<void> use() const { return use_; }
 
   void before_replay() override { send(); }
   void after_replay() override;
@@ -177,7 +177,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   bool ahead_ = false;        // the device's state is newer
   optim::FoundInf pending_;   // the flag of a check that is not completed yet
   std::int64_t version_ = 0;  // changes whenever the scale may change
-  int open_scopes_ = 0;
+  std::shared_ptr<void> use_ = std::make_shared<char>();
   std::vector<ScaleEvent> events_;
 };
 

@@ -98,21 +98,18 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
   ++core_->open_scopes;
 }
 
-LossScaler& ScaledLoss::scaler() const {
-  return *core_->scalers[static_cast<std::size_t>(options_.loss_id)];
-}
-
 /** Throws for optimizers that the scope cannot work on. Errors: StateError. */
 void ScaledLoss::check() const {
   const auto continues = [&](const ScaleValue& pending) {
     const bool same = pending.on_device.defined() && scale_.on_device.defined() &&
                       pending.version == scale_.version;
-    return same || pending.value() == scale_.value();  // waits only if the scale may have changed
+    // Waits only if the scale may have changed.
+    return pending.scaler == scale_.scaler && (same || pending.value() == scale_.value());
   };
   for (const auto& link : links_) {
     if (link->in_scope)
       refuse("nested scale_loss over one optimizer", "close the outer scope first");
-    if (link->pending && (link->pending_loss != options_.loss_id || !continues(*link->pending)))
+    if (link->pending && !continues(*link->pending))
       refuse(str("gradients are still scaled by another scale: ", link->pending_text()),
              "use one loss_id until a scope without delay_unscale, or call zero_grad()");
   }
@@ -124,7 +121,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                            .got = str("loss_id ", options_.loss_id),
                            .expected = str("0..", core_->scalers.size() - 1),
                            .hint = "set num_losses in amp::initialize"});
-  scale_ = scaler().on(unscaled.device());
+  scale_ = core_->scalers[static_cast<std::size_t>(options_.loss_id)]->on(unscaled.device());
   check();
   const bool multiplies = scale_.on_device.defined() || scale_.on_host != 1;
   inert_ = !multiplies && !core_->properties.masters() && !core_->checks_gradients() &&
@@ -143,8 +140,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   for (const auto& link : links_) link->in_scope = true;
   core_->open_loss = options_.loss_id;
   ++core_->open_scopes;
-  scaler().open_scope();
-  uses_scale_ = true;
+  use_ = scaler().use();
 }
 
 /** Removes the earlier gradients of all optimizers and stashes them. Changes nothing if it
@@ -195,8 +191,7 @@ void ScaledLoss::unscale_and_check() {
       require_reduced(slot.param, kOp,
                       "pass delay_unscale, or leave no_sync before the last scope");
     });
-  stop_using_scale();
-  scaler().make_room();  // nothing may fail once the gradients are unscaled
+  use_.reset();
   const bool delays = options_.delay_overflow_check;
   // A static scale without check_static_overflow never skips, so it needs no check.
   if (!core_->checks_gradients()) {
@@ -205,14 +200,14 @@ void ScaledLoss::unscale_and_check() {
     return;
   }
   const Device device = loss_.device();
-  const auto loss = static_cast<std::size_t>(options_.loss_id);
+  const std::size_t loss = scaler().index;
   scaler().move_to(device);
   const auto delayed =
       delays ? std::vector<AmpOptimizerState*>{} : delayed_optimizers(*core_, loss, device);
   std::vector<optim::FoundInf> flags;  // of the optimizers, raised after an overflow
   for (const auto& link : links_)
     flags.push_back(delays ? link->delayed_on(loss, device) : link->found_on(device));
-  const bool own = links_.size() == 1 && !delays && delayed.empty() && !links_[0]->loss_of_flag;
+  const bool own = links_.size() == 1 && !delays && delayed.empty() && !links_[0]->raised_by;
   if (!own) scaler().scope_found = moved_to(device, scaler().scope_found);
   const optim::FoundInf found = own ? links_[0]->found : scaler().scope_found;
   unscale_gradients(found);
@@ -224,18 +219,18 @@ void ScaledLoss::unscale_and_check() {
     agree(receivers_of(std::array{link}), scaler(), link->delayed[loss]);
   agree(receivers_of(links_), scaler(), found);
   if (own) {
-    links_[0]->depend_on_flag(options_.loss_id);
+    links_[0]->depend_on_flag(scaler());
     return scaler().defer(found);
   }
   for (AmpOptimizerState* const link : delayed) {
     link->finish_check();
     raise({link->found}, link->delayed[loss], {.notes = true, .raises_for_flag = true});
-    link->depend_on_flag(options_.loss_id);
+    link->depend_on_flag(scaler());
     link->has_delayed[loss] = false;
   }
   for (const auto& link : links_) link->finish_check();
   raise(flags, found, {.notes = true, .any = true, .completes = true});
-  for (const auto& link : links_) link->depend_on_flag(options_.loss_id);
+  for (const auto& link : links_) link->depend_on_flag(scaler());
 }
 
 /** Runs a call on the scale and a flag, raises others and resets the flag. Calls of which one
@@ -263,10 +258,7 @@ void ScaledLoss::close() {
     if (!inert_ && options_.delay_unscale) {
       // The gradients stay scaled, for a later scope of this loss and scale.
       if (scale_.on_device.defined()) scale_.on_device = scale_.on_device.clone();
-      for (const auto& link : links_) {
-        link->pending = scale_;
-        link->pending_loss = options_.loss_id;
-      }
+      for (const auto& link : links_) link->pending = scale_;
     } else if (!inert_) {
       unscale_and_check();
     }
@@ -296,16 +288,11 @@ void ScaledLoss::abandon() {
 
 void ScaledLoss::leave() {
   for (const auto& link : links_) link->in_scope = false;
-  stop_using_scale();
+  use_.reset();
   --core_->open_scopes;
   core_->cache.clear();
   core_ = nullptr;
   loss_ = {};
-}
-
-/** Allows checks to change the scale in place: no gradient depends on it any more. */
-void ScaledLoss::stop_using_scale() {
-  if (std::exchange(uses_scale_, false)) scaler().close_scope();
 }
 
 ScaledLoss::ScaledLoss(ScaledLoss&& other) noexcept = default;

@@ -58,17 +58,16 @@ class MZ_API ScaledLoss {
   void raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
              const ScaleCall& wanted);
   void leave();
-  void stop_using_scale();
-  LossScaler& scaler() const;
+  LossScaler& scaler() const { return *scale_.scaler; }
 
   std::shared_ptr<SessionCore> core_;  // null: the scope is closed
   std::vector<std::shared_ptr<AmpOptimizerState>> links_;
   ScaleLossOptions options_;
   ScaleValue scale_ = {};  // as it was when the scope was opened
   Tensor loss_ = {};
-  bool inert_ = false;       // nothing to unscale and nothing to check
-  bool uses_scale_ = false;  // checks must not change the scale in place
-  int exceptions_;           // in flight when the scope was opened
+  std::shared_ptr<void> use_;  // of the scale: held until no gradient depends on it
+  bool inert_ = false;         // nothing to unscale and nothing to check
+  int exceptions_;             // in flight when the scope was opened
 };
 
 /** Calls body(loss times scale), which runs backward(), then unscales the gradients of all
