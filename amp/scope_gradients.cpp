@@ -89,6 +89,8 @@ void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, bool in_pl
   each_slot(optimizer, [&](Slot& slot) {
     const std::uint32_t number = gradient_number(index, position++);
     if (!seen.insert(slot.param.impl()).second) return;
+    require_reduced(slot.param, "amp::scale_loss",
+                    "pass delay_unscale, or leave no_sync before the last scope");
     if (through_master(slot) && !in_place)
       collect_for_master(slot, number, a, sums);
     else

@@ -54,7 +54,8 @@ class ScopeGradients {
   bool has_stash() const { return !stash_.empty(); }
   /** Appends the sums of new and earlier gradients to `sums`: in the masters, or in the parameters
    *  if `in_place`. `a` returns the factor of new gradients on a device, `b` is that of earlier
-   *  ones in the parameters. `index` identifies the optimizer in a NonfiniteLocation. */
+   *  ones in the parameters. `index` identifies the optimizer in a NonfiniteLocation. Errors:
+   *  StateError for a gradient that was not reduced over the processes that train together. */
   void collect(optim::Optimizer& optimizer, std::size_t index, bool in_place,
                const std::function<optim::Factor(Device)>& a, const optim::Factor& b, Seen& seen,
                std::vector<GradientSum>& sums);

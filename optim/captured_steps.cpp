@@ -39,7 +39,7 @@ void CapturedSteps::abandon_capture() noexcept {
 
 void CapturedSteps::before_replay() {
   Optimizer& optimizer = state_->optimizer();
-  state_->require_count();
+  state_->counters().require_count(optimizer);
   state_->flush();
   if (OptimizerHooks* hooks = optimizer.hooks()) hooks->before_replay(optimizer);
   state_->send();

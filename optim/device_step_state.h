@@ -32,10 +32,8 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   /** Prepares a step whose counters are on the device: uploads what has changed on the host. In a
    *  captured step, each replay does that. Errors: CapturePostponed, OutOfMemory. */
   void start(Device device);
-  /** Returns pointers to the learning rate and counters of a parameter. */
-  DeviceTime time_of(std::size_t group, std::size_t index) const {
-    return counters_.time_of(group, index);
-  }
+  /** Returns the device copy of the counters. */
+  const DeviceCounters& counters() const { return counters_; }
   /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
    *  undefined. `limit` consecutive skips are a divergence; 0: no limit. */
   std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const Tensor& found_inf,
@@ -82,8 +80,6 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   void end_capture() noexcept;
   /** Uploads what has changed on the host. */
   void send();
-  /** Throws if parameters were added since the latest start(). Errors: StateError. */
-  void require_count() const { counters_.require_count(optimizer()); }
 
  private:
   Optimizer* optimizer_;

@@ -310,7 +310,7 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
   call.inv_scale.number *= options.inv_scale;
   if (on_device) {
     clock_->start(updates[0].grad.device());
-    for (ParamUpdate& u : updates) u.time = clock_->time_of(u.group, u.index);
+    for (ParamUpdate& u : updates) u.time = clock_->counters().time_of(u.group, u.index);
   }
   Tensor norm;
   if (options.max_norm) norm = clip(updates, *options.max_norm, on_device, call.inv_scale);

@@ -9,9 +9,6 @@ namespace mezzo::optim {
 
 static_assert(StepResult::kKept == StepRecord::kRecent);
 
-StepResult::StepResult(std::shared_ptr<DeviceStepState> device, std::int64_t steps)
-    : value_(stepped), device_(std::move(device)), steps_(steps) {}
-
 StepResult::Value StepResult::value() const {
   if (!device_) return value_;
   if (steps_ < 0 || Capture::current())

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "../tensor/core/macros.h"
 
@@ -27,7 +28,8 @@ class MZ_API StepResult {
   StepResult(Value value = stepped) : value_(value) {}  // NOLINT: implicit on purpose
   /** A result in device memory: of the step after which the optimizer has taken or skipped `steps`
    *  steps; -1 for a step that is being captured. */
-  StepResult(std::shared_ptr<DeviceStepState> device, std::int64_t steps);
+  StepResult(std::shared_ptr<DeviceStepState> device, std::int64_t steps)
+      : value_(stepped), device_(std::move(device)), steps_(steps) {}
 
   /** Returns the value. Waits for the device if it is not known. Errors: StateError in a captured
    *  step, where it is never known (see Optimizer::last_result); StateError if the optimizer has

@@ -30,14 +30,13 @@ std::shared_ptr<AmpOptimizerState> AmpOptimizerState::of(Optimizer& optimizer) {
 
 // ---- scopes -------------------------------------------------------------------------------------
 
-bool AmpOptimizerState::keeps_scaled() const { return keeps_gradients_scaled(*core, *optimizer()); }
-
 std::string AmpOptimizerState::pending_text() const {
   return str("loss ", pending->scaler->index, " times ", pending->value());
 }
 
 void AmpOptimizerState::prepare(Seen& seen) {
-  gradients.prepare(*optimizer(), seen, keeps_scaled() && holds_gradients_);
+  const bool keeps_low = holds_gradients_ && keeps_gradients_scaled(*core, *optimizer());
+  gradients.prepare(*optimizer(), seen, keeps_low);
 }
 
 std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const ScaleValue& scale) {
@@ -66,7 +65,7 @@ void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
     create_masters(*core, *optimizer(), {&slot, 1}, changes);
   });
   changes.commit();
-  if (!keeps_scaled())
+  if (!keeps_gradients_scaled(*core, *optimizer()))
     return gradients.collect(
         *optimizer(), index, false, [&](Device device) { return scale.inverse(device); }, 1, seen,
         sums);

@@ -35,10 +35,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   std::vector<optim::FoundInf> delayed;
   std::vector<bool> has_delayed;  // the flag is in use
 
-  /** Returns the flag of a loss in `delayed`, in the memory of `device`. */
-  const optim::FoundInf& delayed_on(std::size_t loss, Device device) {
-    return delayed[loss] = moved_to(device, delayed[loss]);
-  }
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;
   /** Sets the earlier gradients aside; see ScopeGradients. */
@@ -76,8 +72,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
                    std::int64_t diverged_after) override;
 
  private:
-  /** Returns true if masters get no gradients: new ones stay scaled until the step. */
-  bool keeps_scaled() const;
   /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
   std::pair<optim::Factor, optim::Factor> merge_with(const ScaleValue& scale);
   /** Forgets gradients that wait for a step. */

@@ -157,7 +157,7 @@ void GradScaler::examine(ScaledOptimizer& state, bool unscales) {
   state.had_gradients = !sums.empty();
   if (sums.empty() && receivers.empty()) return;
   const Device device = sums.empty() ? optimizer.params()[0].device() : sums[0].tensors.x.device();
-  const optim::FoundInf& found = state.found_on(device);
+  const optim::FoundInf& found = move_to(device, state.found);
   if (unscales && !sums.empty()) {
     const ScaleValue scale = scaler_->on(device);
     for (GradientSum& sum : sums) sum.a = scale.inverse(sum.tensors.x.device());
@@ -306,20 +306,12 @@ ScaleState GradScaler::checked(const std::map<std::string, double>& saved) const
   return state;
 }
 
-void GradScaler::check_state_dict(const std::map<std::string, double>& saved) const {
-  if (enabled_) (void)checked(saved);
-}
-
 std::function<void()> GradScaler::stage_state_dict(const std::map<std::string, double>& saved) {
   if (!enabled_) return [] {};
   return [this, state = checked(saved)] {
     scaler_->change(state, ScaleReason::restored);
     end_iteration(true);
   };
-}
-
-void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
-  stage_state_dict(saved)();
 }
 
 }  // namespace mezzo::amp

@@ -119,9 +119,11 @@ class MZ_API GradScaler {
   std::map<std::string, double> state_dict() const;
   /** Loads a state_dict and drops overflows recorded since the last update(). Errors: ValueError
    *  for a missing, unknown or invalid entry; nothing has changed then. */
-  void load_state_dict(const std::map<std::string, double>& saved);
+  void load_state_dict(const std::map<std::string, double>& saved) { stage_state_dict(saved)(); }
   /** Throws what load_state_dict would throw, and changes nothing. */
-  void check_state_dict(const std::map<std::string, double>& saved) const;
+  void check_state_dict(const std::map<std::string, double>& saved) const {
+    if (enabled_) (void)checked(saved);
+  }
   /** Checks and prepares a load. The returned function performs it and allocates nothing. */
   std::function<void()> stage_state_dict(const std::map<std::string, double>& saved);
   /** Returns true if a loss was scaled or gradients were unscaled since the last update();

@@ -67,11 +67,6 @@ const ScaleState& LossScaler::state() const {
   return state_;
 }
 
-std::vector<ScaleEvent> LossScaler::events() const {
-  (void)state();
-  return events_;
-}
-
 void LossScaler::set(const ScaleState& changed) {
   state_ = changed;
   sent_ = false;
@@ -90,17 +85,11 @@ void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
   note(former, reason);
 }
 
-void LossScaler::set_loss_scale(double scale) {
-  ScaleState changed = state();
-  changed.scale = scale;
-  change(changed, ScaleReason::set);
-}
-
-void LossScaler::restore(double scale, std::int64_t unskipped) {
+void LossScaler::restore(double scale, std::int64_t unskipped, ScaleReason reason) {
   ScaleState changed = state();
   changed.scale = scale;
   changed.unskipped = unskipped;
-  change(changed, ScaleReason::restored);
+  change(changed, reason);
 }
 
 bool LossScaler::update(bool overflow, std::string first_nonfinite) {

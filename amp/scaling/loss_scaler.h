@@ -104,21 +104,24 @@ class MZ_API LossScaler final : public CaptureParticipant,
   const ScaleState& rule() const { return state_; }
 
   /** Sets the scale; counters and mode stay. Errors: ValueError unless finite and positive. */
-  void set_loss_scale(double scale);
+  void set_loss_scale(double scale) { restore(scale, unskipped(), ScaleReason::set); }
   /** Updates scale and counters after one check. Returns true if the step must be skipped; a static
    *  scaler only counts and returns false. `first_nonfinite` describes the gradient that
    *  overflowed, for events(). */
   bool update(bool overflow, std::string first_nonfinite = {});
   /** Sets the scale and the counter to saved values. Errors: ValueError; nothing has changed
    *  then. */
-  void restore(double scale, std::int64_t unskipped);
+  void restore(double scale, std::int64_t unskipped, ScaleReason reason = ScaleReason::restored);
   /** Sets rule, scale and counters. Errors: as restore(). */
   void change(const ScaleState& state, ScaleReason reason);
   /** Sets rule, scale and counters without an event. */
   void set(const ScaleState& state);
   /** Returns the latest kEvents changes of the scale and overflows, oldest first. Changes on a
    *  device are combined into one event whenever the host reads the scale. */
-  std::vector<ScaleEvent> events() const;
+  std::vector<ScaleEvent> events() const {
+    (void)state();
+    return events_;
+  }
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
   std::size_t index = 0;  // in its session

@@ -69,8 +69,8 @@ std::vector<AmpOptimizerState*> delayed_optimizers(const SessionCore& core, std:
   std::vector<AmpOptimizerState*> delayed;
   for (AmpOptimizerState* const link : core.optimizers) {
     if (!link->has_delayed[loss]) continue;
-    (void)link->found_on(device);
-    (void)link->delayed_on(loss, device);
+    move_to(device, link->found);
+    move_to(device, link->delayed[loss]);
     delayed.push_back(link);
   }
   return delayed;
@@ -186,11 +186,6 @@ void ScaledLoss::unscale_gradients(const optim::FoundInf& found) {
  *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
  *  device the check is completed with its step, in one kernel call. */
 void ScaledLoss::unscale_and_check() {
-  for (const auto& link : links_)
-    each_slot(*link->optimizer(), [](const optim::Slot& slot) {
-      require_reduced(slot.param, kOp,
-                      "pass delay_unscale, or leave no_sync before the last scope");
-    });
   use_.reset();
   const bool delays = options_.delay_overflow_check;
   // A static scale without check_static_overflow never skips, so it needs no check.
@@ -206,10 +201,9 @@ void ScaledLoss::unscale_and_check() {
       delays ? std::vector<AmpOptimizerState*>{} : delayed_optimizers(*core_, loss, device);
   std::vector<optim::FoundInf> flags;  // of the optimizers, raised after an overflow
   for (const auto& link : links_)
-    flags.push_back(delays ? link->delayed_on(loss, device) : link->found_on(device));
+    flags.push_back(move_to(device, delays ? link->delayed[loss] : link->found));
   const bool own = links_.size() == 1 && !delays && delayed.empty() && !links_[0]->raised_by;
-  if (!own) scaler().scope_found = moved_to(device, scaler().scope_found);
-  const optim::FoundInf found = own ? links_[0]->found : scaler().scope_found;
+  const optim::FoundInf found = own ? flags[0] : move_to(device, scaler().scope_found);
   unscale_gradients(found);
   if (delays) {
     for (const auto& link : links_) link->has_delayed[loss] = true;

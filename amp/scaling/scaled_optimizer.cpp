@@ -22,10 +22,6 @@ ScaledOptimizer::ScaledOptimizer(optim::Optimizer& optimizer, OptimizerTable& al
 
 optim::Optimizer* ScaledOptimizer::optimizer() const { return clock ? clock->owner() : nullptr; }
 
-const optim::FoundInf& ScaledOptimizer::found_on(Device device) {
-  return found = moved_to(device, found);
-}
-
 void ScaledOptimizer::skips_found(optim::Optimizer& optimizer, std::int64_t,
                                   std::int64_t diverged_after) {
   if (diverged_after <= 0) return;
@@ -39,13 +35,14 @@ void ScaledOptimizer::skips_found(optim::Optimizer& optimizer, std::int64_t,
                          .hint = "lower the learning rate or run under amp::detect_nonfinite"});
 }
 
-optim::FoundInf moved_to(Device device, const optim::FoundInf& found) {
+const optim::FoundInf& move_to(Device device, optim::FoundInf& found) {
   if (found.flag.defined() && found.flag.device() == device) return found;
-  optim::FoundInf moved = optim::FoundInf::reset_on(device);
-  if (!found.flag.defined()) return moved;
-  moved.flag.copy_(found.flag);
-  moved.first.copy_(found.first);
-  return moved;
+  const optim::FoundInf moved = optim::FoundInf::reset_on(device);
+  if (found.flag.defined()) {
+    moved.flag.copy_(found.flag);
+    moved.first.copy_(found.first);
+  }
+  return found = moved;
 }
 
 }  // namespace mezzo::amp

@@ -22,8 +22,6 @@ class ScaledOptimizer : public optim::StepObserver,
   optim::Optimizer* optimizer() const;
   /** Returns true between GradScaler's unscale_() or step() and update(). */
   bool in_use() const { return unscaled || stepped; }
-  /** Returns the flag in the memory of `device`; memory on another device is replaced. */
-  const optim::FoundInf& found_on(Device device);
   /** Throws DivergenceError after too many skips: names the first non-finite gradient that is
    *  present. */
   void skips_found(optim::Optimizer& optimizer, std::int64_t skips,
@@ -39,7 +37,7 @@ class ScaledOptimizer : public optim::StepObserver,
   bool unscaled = false, stepped = false, had_gradients = false;
 };
 
-/** Returns the flag on a device: itself, or a copy; reset memory if it is undefined. */
-optim::FoundInf moved_to(Device device, const optim::FoundInf& found);
+/** Moves a flag to the memory of a device, and returns it. An undefined one becomes a reset one. */
+const optim::FoundInf& move_to(Device device, optim::FoundInf& found);
 
 }  // namespace mezzo::amp
