@@ -67,6 +67,7 @@ void ScopeGradients::mark_seen(Optimizer& optimizer, Seen& seen) {
 }
 
 void ScopeGradients::prepare(Optimizer& optimizer, Seen& seen, bool keeps_low) {
+  forget();  // an earlier scope may have failed to open
   each_slot(optimizer, [&](Slot& slot) {
     if (!seen.insert(slot.param.impl()).second) return;
     const Tensor grad = slot.param.grad();

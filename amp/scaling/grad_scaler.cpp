@@ -228,8 +228,7 @@ void GradScaler::update() {
   const std::vector<ScaledOptimizer*> used = used_optimizers();
   if (used.empty())
     fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
-  const Tensor& flag = used[0]->found.flag;
-  scaler_->move_to(flag.defined() ? flag.device() : scaler_->device());
+  if (const Tensor& flag = used[0]->found.flag; flag.defined()) scaler_->move_to(flag.device());
   for (const ScaledOptimizer* state : used)
     scaler_->finish_step(
         *state->clock, state->found,

@@ -139,22 +139,20 @@ class MZ_API LossScaler final : public CaptureParticipant,
   ScaleValue on(Device device);
   /** Returns x, in f32 if it is 16-bit, times the present scale. Errors: as on(). */
   Tensor times(const Tensor& x);
-  /** Returns the device whose memory has the scale. */
-  Device device() const { return device_; }
   /** Completes a pending check and moves the scale to the memory of a device. Errors:
    *  OutOfMemory. */
   void move_to(Device device);
-  /** Runs a call on the scale and a flag, both on device(). Errors: CudaError; Unsupported if it
+  /** Runs a call on the scale and a flag, both on one device. Errors: CudaError; Unsupported if it
    *  changes a scale in a captured step that another open scope uses. */
   void run(ScaleCall call, const optim::FoundInf& found = {});
-  /** Completes a check of a flag on device(). On the CPU at once, on a device with finish_step() or
-   *  before the scale is read. */
+  /** Completes the check of a flag beside the scale: on the CPU at once, on a device with
+   *  finish_step() or before the scale is read. */
   void defer(const optim::FoundInf& found);
   /** Completes the check of a flag given to defer(), if it is pending. */
   void finish_pending();
   /** Counts an optimizer's pending step, completes the check of its flag if that is pending, adds
    *  the flag to the check in progress as `call` says, and resets it: in one kernel call if all
-   *  three are on device(). */
+   *  three are on one device. */
   void finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
                    ScaleCall call = {});
   /** Returns what a scope that uses the present scale holds: until all have released it, checks do

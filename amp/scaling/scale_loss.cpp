@@ -90,11 +90,10 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
   core_ = core_of(links_);
   if (core_->enabled()) {
     enter(loss);
-    return;
+  } else {
+    loss_ = loss;
+    links_.clear();
   }
-  inert_ = true;
-  loss_ = loss;
-  links_.clear();
   ++core_->open_scopes;
 }
 
@@ -139,22 +138,14 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   }
   for (const auto& link : links_) link->in_scope = true;
   core_->open_loss = options_.loss_id;
-  ++core_->open_scopes;
   use_ = scaler().use();
 }
 
-/** Removes the earlier gradients of all optimizers and stashes them. Changes nothing if it
- *  throws. */
+/** Removes the earlier gradients of all optimizers and stashes them. Leaves them if it throws. */
 void ScaledLoss::set_gradients_aside() {
   Seen seen = params_left_scaled(links_);
-  try {
-    for (const auto& link : links_)
-      if (!link->pending) link->prepare(seen);
-  } catch (...) {
-    for (const auto& link : links_)
-      if (!link->pending) link->gradients.forget();
-    throw;
-  }
+  for (const auto& link : links_)
+    if (!link->pending) link->prepare(seen);
   for (const auto& link : links_) link->gradients.enter();
 }
 
@@ -227,8 +218,8 @@ void ScaledLoss::unscale_and_check() {
   for (const auto& link : links_) link->depend_on_flag(scaler());
 }
 
-/** Runs a call on the scale and a flag, raises others and resets the flag. Calls of which one
- * cannot raise all are repeated; the last completes the check if `call` does. */
+/** Runs a call on the scale and a flag, raises others and resets the flag: several calls if one
+ *  cannot raise all. The last completes the check if `call` does. */
 void ScaledLoss::raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
                        const ScaleCall& call) {
   std::size_t done = 0;
