@@ -11,8 +11,8 @@
 namespace mezzo::amp {
 
 /** Computes the sums, with one pass for all that share device and factors; without `out` only
- *  checks x. Raises `found` for new non-finite gradients; its flag may be undefined. Waits for
- * other devices than the flag's. */
+ *  checks x. Raises `found`, whose flag may be undefined, for new non-finite gradients. Waits for
+ *  devices other than that of the flag. */
 void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found);
 
 /** Raises `found` if another process that shares gradients raised its own, so that all take or skip
