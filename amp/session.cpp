@@ -128,6 +128,7 @@ void detach(SessionCore& core) {
   while (!core.optimizers.empty())  // detaching removes it from the list
     core.optimizers.back()->optimizer()->attach(nullptr);
   core.masters.clear();
+  for (const auto& scaler : core.scalers) scaler->delayed.clear();
 }
 
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */

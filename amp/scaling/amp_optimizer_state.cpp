@@ -17,8 +17,7 @@ using optim::StepResult;
 AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> session, Optimizer& optimizer)
     : ScaledOptimizer(optimizer, *session->all_optimizers),
       core(std::move(session)),
-      delayed(core->scalers.size()),
-      has_delayed(core->scalers.size()) {
+      delayed(core->scalers.size()) {
   name = str("optimizer ", index);
   if (core->enabled()) scaler = core->scalers[0].get();
 }
@@ -190,7 +189,6 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
 void AmpOptimizerState::forget_iteration() {
   if (std::exchange(raised_by, nullptr)) found.reset();
   for (const optim::FoundInf& flag : delayed) flag.reset();
-  has_delayed.assign(delayed.size(), false);
   stored_error = nullptr;
   optimizer()->zero_grad();
 }

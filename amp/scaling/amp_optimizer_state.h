@@ -31,9 +31,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   // Of the loss whose overflow may have raised the flag `found`: the next step depends on it.
   LossScaler* raised_by = nullptr;
   // Of each loss: raised by an overflow that a scope with delay_overflow_check has found. The next
-  // scope of the loss that checks, adds it to `found`.
+  // scope of the loss that checks, adds it to `found`. In use if LossScaler::delayed lists this.
   std::vector<optim::FoundInf> delayed;
-  std::vector<bool> has_delayed;  // the flag is in use
 
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;

@@ -53,6 +53,7 @@ struct MZ_API ScaleEvent {
   std::string text() const;
 };
 
+class AmpOptimizerState;
 class LossScaler;
 
 /** The value of a loss scale at one time. */
@@ -129,6 +130,8 @@ class MZ_API LossScaler final : public CaptureParticipant,
   std::shared_ptr<OptimizerTable> optimizers = std::make_shared<OptimizerTable>();
   // What events() adds to the name of the next overflow: the process it comes from.
   std::string overflow_origin;
+  // The optimizers with a flag that a scope with delay_overflow_check has left to the next one.
+  std::vector<std::shared_ptr<AmpOptimizerState>> delayed;
   optim::FoundInf scope_found;  // the flag of scopes that do not use an optimizer's own
   std::function<void()>
       on_abandon;  // called when a capture that uses the scale has failed; or null

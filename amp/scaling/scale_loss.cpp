@@ -1,7 +1,6 @@
 #include "scale_loss.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 
 #include "../../autograd/grad_mode.h"
@@ -56,24 +55,11 @@ Seen params_left_scaled(const Links& links) {
 }
 
 /** Returns what reduces the optimizers' gradients over several processes. */
-Receivers receivers_of(const auto& links) {
+Receivers receivers_of(const Links& links) {
   Receivers receivers;
-  for (const auto& link : links) add_receivers(*link->optimizer(), receivers);
+  for (const auto& link : links)
+    if (link->optimizer()) add_receivers(*link->optimizer(), receivers);
   return receivers;
-}
-
-/** Returns the optimizers whose check an earlier scope of a loss has delayed, with their flags on a
- *  device. */
-std::vector<AmpOptimizerState*> delayed_optimizers(const SessionCore& core, std::size_t loss,
-                                                   Device device) {
-  std::vector<AmpOptimizerState*> delayed;
-  for (AmpOptimizerState* const link : core.optimizers) {
-    if (!link->has_delayed[loss]) continue;
-    move_to(device, link->found);
-    move_to(device, link->delayed[loss]);
-    delayed.push_back(link);
-  }
-  return delayed;
 }
 
 }  // namespace
@@ -178,44 +164,54 @@ void ScaledLoss::unscale_gradients(const optim::FoundInf& found) {
  *  device the check is completed with its step, in one kernel call. */
 void ScaledLoss::unscale_and_check() {
   use_.reset();
-  const bool delays = options_.delay_overflow_check;
   // A static scale without check_static_overflow never skips, so it needs no check.
   if (!core_->checks_gradients()) {
     unscale_gradients({});
-    if (!delays) scaler().update(false);
+    if (!options_.delay_overflow_check) scaler().update(false);
     return;
   }
   const Device device = loss_.device();
-  const std::size_t loss = scaler().index;
   scaler().move_to(device);
-  const auto delayed =
-      delays ? std::vector<AmpOptimizerState*>{} : delayed_optimizers(*core_, loss, device);
+  if (options_.delay_overflow_check) return unscale_and_delay();
   std::vector<optim::FoundInf> flags;  // of the optimizers, raised after an overflow
-  for (const auto& link : links_)
-    flags.push_back(move_to(device, delays ? link->delayed[loss] : link->found));
-  const bool own = links_.size() == 1 && !delays && delayed.empty() && !links_[0]->raised_by;
+  for (const auto& link : links_) flags.push_back(move_to(device, link->found));
+  Links& delayed = scaler().delayed;
+  for (const auto& link : delayed) {
+    move_to(device, link->found);
+    move_to(device, link->delayed[scaler().index]);
+  }
+  const bool own = links_.size() == 1 && delayed.empty() && !links_[0]->raised_by;
   const optim::FoundInf found = own ? flags[0] : move_to(device, scaler().scope_found);
   unscale_gradients(found);
-  if (delays) {
-    for (const auto& link : links_) link->has_delayed[loss] = true;
-    return raise(flags, found, {.raises_for_flag = true});
-  }
-  for (const AmpOptimizerState* const link : delayed)
-    agree(receivers_of(std::array{link}), scaler(), link->delayed[loss]);
+  for (const auto& link : delayed)
+    agree(receivers_of({link}), scaler(), link->delayed[scaler().index]);
   agree(receivers_of(links_), scaler(), found);
   if (own) {
     links_[0]->depend_on_flag(scaler());
     return scaler().defer(found);
   }
-  for (AmpOptimizerState* const link : delayed) {
+  for (const auto& link : delayed) {
     link->finish_check();
-    raise({link->found}, link->delayed[loss], {.notes = true, .raises_for_flag = true});
+    raise({link->found}, link->delayed[scaler().index], {.notes = true, .raises_for_flag = true});
     link->depend_on_flag(scaler());
-    link->has_delayed[loss] = false;
   }
+  delayed.clear();
   for (const auto& link : links_) link->finish_check();
   raise(flags, found, {.notes = true, .any = true, .completes = true});
   for (const auto& link : links_) link->depend_on_flag(scaler());
+}
+
+/** Unscales the gradients, and leaves an overflow to the next scope of this loss that checks. */
+void ScaledLoss::unscale_and_delay() {
+  Links& delayed = scaler().delayed;
+  std::vector<optim::FoundInf> flags;
+  for (const auto& link : links_) {
+    flags.push_back(move_to(loss_.device(), link->delayed[scaler().index]));
+    if (std::find(delayed.begin(), delayed.end(), link) == delayed.end()) delayed.push_back(link);
+  }
+  const optim::FoundInf found = move_to(loss_.device(), scaler().scope_found);
+  unscale_gradients(found);
+  raise(flags, found, {.raises_for_flag = true});
 }
 
 /** Runs a call on the scale and a flag, raises others and resets the flag: several calls if one
@@ -311,16 +307,19 @@ void SessionCore::require_no_scope(std::string_view op) const {
 void SessionCore::require_between_iterations(std::string_view op) const {
   require_no_scope(op);
   for (const AmpOptimizerState* link : optimizers) link->require_stepped(op);
-  for (const AmpOptimizerState* link : optimizers)
-    for (const optim::FoundInf& delayed : link->delayed)
-      if (delayed.raised())
+  for (const auto& scaler : scalers)
+    for (const auto& link : scaler->delayed)
+      if (link->delayed[scaler->index].raised())
         fail<StateError>(op,
                          {.what = "an overflow is pending from a scope with delay_overflow_check",
                           .hint = "run a scope without it and call step() first"});
 }
 
 void SessionCore::forget_iteration() {
-  for (const auto& scaler : scalers) (void)scaler->state();  // completes its check
+  for (const auto& scaler : scalers) {
+    (void)scaler->state();  // completes its check
+    scaler->delayed.clear();
+  }
   for (AmpOptimizerState* link : optimizers) link->forget_iteration();
 }
 

@@ -55,6 +55,7 @@ class MZ_API ScaledLoss {
   void set_gradients_aside();
   void unscale_gradients(const optim::FoundInf& found);
   void unscale_and_check();
+  void unscale_and_delay();
   void raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
              const ScaleCall& wanted);
   void leave();
