@@ -126,11 +126,11 @@ class MZ_API LossScaler final : public CaptureParticipant,
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
   std::size_t index = 0;  // in its session
-  // The optimizers by their index in a NonfiniteLocation, to name gradients in events().
+  /** The optimizers by their index in a NonfiniteLocation, to name gradients in events(). */
   std::shared_ptr<OptimizerTable> optimizers = std::make_shared<OptimizerTable>();
-  // What events() adds to the name of the next overflow: the process it comes from.
+  /** What events() adds to the name of the next overflow: the process it comes from. */
   std::string overflow_origin;
-  // The optimizers with a flag that a scope with delay_overflow_check has left to the next one.
+  /** The optimizers with a flag that a scope with delay_overflow_check has left to the next one. */
   std::vector<std::shared_ptr<AmpOptimizerState>> delayed;
   optim::FoundInf scope_found;  // the flag of scopes that do not use an optimizer's own
   std::function<void()>
@@ -162,11 +162,10 @@ class MZ_API LossScaler final : public CaptureParticipant,
    *  not change the memory that on() returned. */
   std::shared_ptr<void> use() const { return use_; }
 
+ private:
   void before_replay() override { send(); }
   void after_replay() override;
   void abandon_capture() noexcept override;
-
- private:
   void note(double former, ScaleReason reason, std::string first_nonfinite = {});
   void note_change(const ScaleState& former, std::string first_nonfinite = {});
   void send();
