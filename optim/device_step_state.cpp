@@ -5,15 +5,12 @@
 #include "../tensor/text/text.h"
 #include "captured_steps.h"
 #include "optimizer.h"
-#include "scale_call.h"
 
 namespace mezzo::optim {
 
-ScaleKernel& scale_kernel(DeviceKind kind) {
-  static std::array<ScaleKernel, kNumDeviceKinds> kernels{[](const ScaleCall& call, Device) {
-    call.step.run(0, 1);
-    call.update();
-  }};
+StepKernel& step_kernel(DeviceKind kind) {
+  static std::array<StepKernel, kNumDeviceKinds> kernels{
+      [](const StepCall& call, Device) { call.run(0, 1); }};
   return kernels[static_cast<std::size_t>(kind)];
 }
 
@@ -90,7 +87,7 @@ StepCall DeviceStepState::take_pending() {
 
 void DeviceStepState::flush() {
   for (const StepCall& call : std::exchange(pending_, {}))
-    scale_kernel(device().kind)({.step = call}, device());
+    step_kernel(device().kind)(call, device());
 }
 
 // ---- results ------------------------------------------------------------------------------------

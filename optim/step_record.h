@@ -1,8 +1,9 @@
-// StepRecord and StepCall: the results of an optimizer's steps, and the arguments of a kernel call
-// that count a step. Parsed by g++ and by nvcc.
-// See also: scale_call.h (the call).
+// StepRecord and StepCall: the results of an optimizer's steps, and the kernel call that counts a
+// step. Parsed by g++ and by nvcc.
+// See also: ../cuda/kernels/scale_call.cu (the kernel of CUDA devices).
 #pragma once
 
+#include "../tensor/device/device.h"
 #include "clock.h"
 
 namespace mezzo::optim {
@@ -48,5 +49,10 @@ struct StepCall {
     if (record && thread == 0) record->note(skip, limit);
   }
 };
+
+/** Runs a call on a device. */
+using StepKernel = void (*)(const StepCall& call, Device device);
+/** Returns the kernel of a kind of device, for use or registration. */
+MZ_API StepKernel& step_kernel(DeviceKind kind);
 
 }  // namespace mezzo::optim

@@ -13,6 +13,14 @@
 
 namespace mezzo::amp {
 
+ScaleKernel& scale_kernel(DeviceKind kind) {
+  static std::array<ScaleKernel, kNumDeviceKinds> kernels{[](const ScaleCall& call, Device) {
+    call.step.run(0, 1);
+    call.update();
+  }};
+  return kernels[static_cast<std::size_t>(kind)];
+}
+
 std::string_view name(ScaleReason reason) {
   constexpr std::array<std::string_view, 4> names{"overflow", "growth", "set", "restored"};
   return names[static_cast<std::size_t>(reason)];
@@ -193,7 +201,7 @@ void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
   if (device_ == cpu) {
     const ScaleState former = state_;
     call.state = &state_;
-    optim::scale_kernel(DeviceKind::cpu)(call, cpu);
+    scale_kernel(DeviceKind::cpu)(call, cpu);
     return note_change(former);
   }
   follow_host();
@@ -208,7 +216,7 @@ void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
   call.state = static_cast<ScaleState*>(memory_.raw_data());
   call.scale32 = scale32_.data<float>();
   call.scale64 = scale64_.data<double>();
-  optim::scale_kernel(device_.kind)(call, device_);
+  scale_kernel(device_.kind)(call, device_);
   if (!Capture::current()) ahead_ = true;
 }
 

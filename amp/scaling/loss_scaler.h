@@ -1,6 +1,6 @@
 // LossScaler: a loss scale with its counters and history, in the memory of the device that has the
 // gradients. scale_loss and GradScaler work on it.
-// See also: ../../optim/scale_call.h (the update rule, and the kernel call that applies it).
+// See also: scale_call.h (the update rule, and the kernel call that applies it).
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,15 @@
 #include <vector>
 
 #include "../../optim/multi_tensor.h"
-#include "../../optim/scale_call.h"
 #include "../../tensor/device/capture.h"
 #include "../properties.h"
+#include "scale_call.h"
 
 namespace mezzo::optim {
 class DeviceStepState;
 }
 
 namespace mezzo::amp {
-
-using optim::ScaleCall;
-using optim::ScaleState;
 
 /** Optimizers, by what they share with the graphs of captured steps. */
 using OptimizerTable = std::vector<std::shared_ptr<optim::DeviceStepState>>;

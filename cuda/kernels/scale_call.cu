@@ -1,6 +1,6 @@
 // The end of a step whose result stays on the device: counts steps and updates the loss scale, with
 // the code that the CPU uses.
-#include "../../optim/scale_call.h"
+#include "../../amp/scaling/scale_call.h"
 #include "../attach.h"
 #include "../runtime/device.h"
 #include "kernel.h"
@@ -12,7 +12,12 @@ namespace {
 constexpr int kThreads = 256;  // one block
 
 __global__ void __launch_bounds__(kThreads)
-    scale_kernel(const __grid_constant__ optim::ScaleCall call) {
+    count_kernel(const __grid_constant__ optim::StepCall call) {
+  call.run(static_cast<int>(threadIdx.x), kThreads);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    scale_kernel(const __grid_constant__ amp::ScaleCall call) {
   call.step.run(static_cast<int>(threadIdx.x), kThreads);
   __syncthreads();  // all threads have read the flag that the update may reset
   if (threadIdx.x == 0) call.update();
@@ -21,7 +26,10 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void attach_scale_call() {
-  optim::scale_kernel(DeviceKind::cuda) = [](const optim::ScaleCall& call, Device device) {
+  optim::step_kernel(DeviceKind::cuda) = [](const optim::StepCall& call, Device device) {
+    launch(&count_kernel, {.threads = kThreads}, current_stream(device), call);
+  };
+  amp::scale_kernel(DeviceKind::cuda) = [](const amp::ScaleCall& call, Device device) {
     launch(&scale_kernel, {.threads = kThreads}, current_stream(device), call);
   };
 }

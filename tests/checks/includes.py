@@ -20,9 +20,9 @@ SEES = {
     'measure': {'tensor', 'autograd', 'nn', 'optim', 'amp', 'measure'},
     'cuda': {'tensor', 'optim', 'cuda'},
 }
-# Headers of other folders that a folder may include: the kernel that copies gradients and checks
-# them.
-ALSO_SEES = {'nn': {'optim/multi_tensor.h'}}
+# Headers of other folders that a folder may include: arguments of kernels, and the kernel that
+# copies gradients and checks them.
+ALSO_SEES = {'cuda': {'amp/scaling/scale_call.h'}, 'nn': {'optim/multi_tensor.h'}}
 # The only header of cuda/ that other folders may include.
 ENTRY = 'cuda/register.h'
 # Third-party header -> where it may be included.

@@ -1,22 +1,21 @@
 // The update of every loss scale, from one formula: ScaleState holds a scale and its rule,
 // ScaleCall is the kernel call that counts a step, notes an overflow and updates the scale where
-// the gradients are. Parsed by g++ and by nvcc. See also: ../cuda/kernels/scale_call.cu (the kernel
-// of CUDA devices).
+// the gradients are. Parsed by g++ and by nvcc. See also: ../../cuda/kernels/scale_call.cu (the
+// kernel of CUDA devices).
 #pragma once
 
-#include "../tensor/device/device.h"
-#include "nonfinite_location.h"
-#include "step_record.h"
+#include "../../optim/nonfinite_location.h"
+#include "../../optim/step_record.h"
 
-namespace mezzo::optim {
+namespace mezzo::amp {
 
 /** The smallest normal f32, the lower bound of every scale: 1 / scale stays finite. */
 inline constexpr double kScaleFloor = 0x1p-126;
 
 /** A loss scale: the rule that updates it, its counters and the check in progress. */
 struct ScaleState {
-  using Word = NonfiniteLocation::Word;                    // a location
-  static constexpr Word kNone = NonfiniteLocation::kNone;  // no location
+  using Word = optim::NonfiniteLocation::Word;                    // a location
+  static constexpr Word kNone = optim::NonfiniteLocation::kNone;  // no location
 
   double growth = 2;            // factor of a growth
   double backoff = 0.5;         // factor after an overflow
@@ -80,7 +79,7 @@ struct ScaleState {
 struct ScaleCall {
   static constexpr int kMostRaised = 8;  // flags that one call can raise
 
-  StepCall step = {};                 // counts a step first; nothing by default
+  optim::StepCall step = {};          // counts a step first; nothing by default
   ScaleState* state = nullptr;        // updated; null: the call only counts a step
   float* scale32 = nullptr;           // receives the scale as f32; may be null
   double* scale64 = nullptr;          // receives the scale as f64; may be null
@@ -123,4 +122,4 @@ using ScaleKernel = void (*)(const ScaleCall& call, Device device);
 /** Returns the kernel of a kind of device, for use or registration. */
 MZ_API ScaleKernel& scale_kernel(DeviceKind kind);
 
-}  // namespace mezzo::optim
+}  // namespace mezzo::amp
