@@ -36,7 +36,7 @@ void copy_short_rows(const Tensor& from, const Tensor& to, const RowSlice& slice
 }
 
 void copy_rows(const Tensor& from, const Tensor& to, const RowSlice& slice) {
-  if (slice.length < kShortRow) return copy_short_rows(from.to(to.dtype()), to, slice);
+  if (slice.length < kShortRow) return copy_short_rows(from.detach().to(to.dtype()), to, slice);
   const auto source_item = static_cast<std::int64_t>(item_size(from.dtype())),
              target_item = static_cast<std::int64_t>(item_size(to.dtype()));
   const char* source = static_cast<const char*>(from.raw_data());

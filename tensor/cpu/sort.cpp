@@ -92,7 +92,7 @@ void Topk::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const int dim = wrap_dim(attrs.dim, in[0].dim(), "topk");
   order_tensor(in[0], out, dim, 0, attrs.k, attrs.largest, [&attrs](auto& entries) {
     const auto end = entries.begin() + attrs.k;
-    // A heap of few entries is seldom changed; else dividing is faster.
+    // A heap of few entries seldom changes; for more entries, partitioning is faster.
     constexpr std::int64_t kSeldom = 64;
     const bool few = attrs.k <= static_cast<std::int64_t>(entries.size()) / kSeldom;
     if (few)

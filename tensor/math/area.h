@@ -9,7 +9,8 @@ namespace mezzo::math {
 
 namespace detail {
 
-// From here on asinh(a) and acosh(a) are log(2a) to full precision, and a * a might overflow later.
+// For a >= this, asinh(a) and acosh(a) equal log(2a) to full precision. For the largest a, a * a
+// would overflow.
 inline constexpr float kAreaLarge = 0x1p14f;
 inline constexpr float kLn2 = 0x1.62e43p-1f;
 
