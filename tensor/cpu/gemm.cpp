@@ -8,6 +8,7 @@
 #include "../device/parallel.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
+#include "gemm_row.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -37,18 +38,12 @@ constexpr std::int64_t kDepthSplit = 2048;
 /** Maximum number of rows or columns of the other operand for which packing does not pay. */
 constexpr std::int64_t kFewReaders = 512;
 
+/** Minimum number of elements of the other matrix that a task multiplies with a single row. */
+constexpr std::int64_t kRowPiece = 1 << 18;
+
 /** Estimated cost for one thread in ns, used only for the decision whether to use several
  *  threads. */
 constexpr double kMultiplyAddNs = 0.02, kPackNs = 0.3;
-
-/** Returns the part of the matrix that starts at the given element. */
-template <class M> M from(const M& x, std::int64_t row, std::int64_t column) {
-  M rest = x;
-  const std::int64_t bytes =
-      (row * x.row + column * x.column) * static_cast<std::int64_t>(item_size(x.dtype));
-  if (x.data) rest.data = const_cast<char*>(static_cast<const char*>(x.data)) + bytes;
-  return rest;
-}
 
 /** Computes one block of the result whose shared operand fits the workspace. */
 template <class E> class Product {
@@ -73,6 +68,7 @@ template <class E> class Product {
   }
 
   void run() {
+    if (rows_.rows == 1) return multiply_one_row();
     const Workspace<E> shared(by_columns_ ? packed_rows() : packed_columns());
     shared_ = shared.data();
     if (by_columns_ ? !a_in_place_ : !b_in_place_) pack_shared();
@@ -181,20 +177,48 @@ template <class E> class Product {
         cost_ns());
   }
 
+  void multiply_one_row() const {
+    const Workspace<E> row(k_);
+    pack_row_panel(0, {0, k_}, row.data());
+    const std::int64_t n = columns_.columns, width = RowSums<E>::whole(n),
+                       piece = RowSums<E>::whole(ceil_div(kRowPiece, k_)),
+                       pieces = ceil_div(n, piece);
+    const Workspace<T> partials(splits_ * width);
+    const auto one = [&](std::int64_t task) {
+      const std::int64_t split = task / pieces, first = task % pieces * piece;
+      const Range steps = steps_of_split(split);
+      RowSums<E>::compute(row.data() + steps.begin, from(b_, first, first_term(steps)),
+                          std::min(piece, n - first), terms_of(steps),
+                          partials.data() + split * width + first);
+    };
+    parallel_for(splits_ * pieces, one, cost_ns());
+    finish(partials.data(), width, width);
+  }
+
   void multiply_in_splits() const {
     const std::int64_t m = rows_.rows, n = columns_.columns;
     const Workspace<T> partials(splits_ * m * n);
     const auto one = [&](std::int64_t task) {
       const std::int64_t split = task / num_strips_;
-      const Range steps{split * k_ / splits_, (split + 1) * k_ / splits_};
-      multiply_strip(task % num_strips_, steps,
+      multiply_strip(task % num_strips_, steps_of_split(split),
                      {partials.data() + split * m * n, dtype_of<T>(), n, 1}, {});
     };
     parallel_for(splits_ * num_strips_, one, cost_ns());
-    for (std::int64_t i = 0; i < m; ++i) {
-      T* sums = partials.data() + i * n;
+    finish(partials.data(), m * n, n);
+  }
+
+  Range steps_of_split(std::int64_t split) const {
+    return {split * k_ / splits_, (split + 1) * k_ / splits_};
+  }
+
+  /** Adds the partial sums of all splits, which are `size` elements apart, and writes the result;
+   *  the rows of a split are `stride` elements apart. */
+  void finish(T* partials, std::int64_t size, std::int64_t stride) const {
+    const std::int64_t n = columns_.columns;
+    for (std::int64_t i = 0; i < rows_.rows; ++i) {
+      T* sums = partials + i * stride;
       for (std::int64_t split = 1; split < splits_; ++split)
-        for (std::int64_t j = 0; j < n; ++j) sums[j] += sums[split * m * n + j];
+        for (std::int64_t j = 0; j < n; ++j) sums[j] += sums[split * size + j];
       finish_row(sums, i, 0, n, c_, epilogue_);
     }
   }
@@ -243,6 +267,8 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, c
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
           const MatrixOut& c, const Epilogue& epilogue) {
   if (m == 0 || n == 0) return;
+  if (n == 1 && m > 1)  // a column is computed as a row
+    return gemm(n, m, k, b.transposed(), a.transposed(), c.transposed(), epilogue.transposed());
   const bool wide = c.dtype == DType::f64;
   if (k == 0)
     return wide ? zero_sums<double>(m, n, c, epilogue) : zero_sums<float>(m, n, c, epilogue);

@@ -18,12 +18,23 @@ struct Matrix {
   Matrix transposed() const { return {data, dtype, column, row}; }
 };
 
+/** Returns the part of the matrix that starts at the given element. */
+template <class M> M from(const M& x, std::int64_t row, std::int64_t column) {
+  M rest = x;
+  const std::int64_t bytes =
+      (row * x.row + column * x.column) * static_cast<std::int64_t>(item_size(x.dtype));
+  if (x.data) rest.data = const_cast<char*>(static_cast<const char*>(x.data)) + bytes;
+  return rest;
+}
+
 /** The computation on a finished sum before its single rounding: alpha * sum + beta * addend, in
  *  f32 (f64). */
 struct Epilogue {
   double alpha = 1;
   double beta = 0;
   Matrix addend = {};  // read only if beta is not 0; may be the result's own memory
+
+  Epilogue transposed() const { return {alpha, beta, addend.transposed()}; }
 };
 
 /** The result matrix. */
@@ -31,6 +42,8 @@ struct MatrixOut {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t row = 0, column = 1;
+
+  MatrixOut transposed() const { return {data, dtype, column, row}; }
 };
 
 /** Computes c = alpha * a b + beta * addend, where a is m x k and b is k x n. Sums run over all of
