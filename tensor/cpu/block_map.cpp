@@ -18,8 +18,14 @@ struct Operand {
   char* data = nullptr;
   DType dtype = DType::f32;
   Layout layout = Layout::absent;
-  Strides strides;  // of the iteration's dimensions, in bytes
+  Strides strides;       // of the iteration's dimensions, in bytes
+  bool repeats = false;  // strided, and the same in every row of the iteration
 };
+
+/** Returns whether elements are stored as values of type V; a bool is a byte that is 0 or 1. */
+template <class V> bool holds(DType dtype) {
+  return dtype == dtype_of<V>() || (std::is_same_v<V, std::uint8_t> && dtype == DType::boolean);
+}
 
 /** Iterates over the elements of a shape in the memory order of a tensor of that format. */
 struct Iteration {
@@ -137,6 +143,8 @@ template <class V, class C> class BlockMap {
     for (const Tensor& x : in) in_[num_in_++] = describe(x, iteration);
     for (const Tensor& y : out) out_[num_out_++] = describe(y, iteration);
     shape_ = iteration.sizes;
+    merge_dims();
+    choose_block();
   }
 
   void run(std::int64_t begin, std::int64_t end) const {
@@ -145,11 +153,18 @@ template <class V, class C> class BlockMap {
     alignas(64) std::uint64_t scratch[kBlock];
     const V* in[kMaxBlockOperands];
     C* out[kMaxBlockOperands];
+    std::int64_t kept[kMaxBlockOperands] = {};  // values of whole rows that the buffers hold
     for (std::size_t i = 0; i < num_in_; ++i)
       in[i] = prepare(in_[i], values[i], std::min(kBlock, end - begin));
-    for (std::int64_t at = begin; at < end; at += kBlock) {
-      const std::int64_t n = std::min(kBlock, end - at);
-      for (std::size_t i = 0; i < num_in_; ++i) load(in_[i], at, n, values[i], scratch, in[i]);
+    std::int64_t n = 0;
+    for (std::int64_t at = begin; at < end; at += n) {
+      n = std::min(block_ - at % block_, end - at);
+      const bool begins_row = at % row_ == 0;
+      for (std::size_t i = 0; i < num_in_; ++i) {
+        if (begins_row && n <= kept[i]) continue;
+        load(in_[i], at, n, values[i], scratch, in[i]);
+        if (in_[i].repeats) kept[i] = begins_row ? n : 0;
+      }
       for (std::size_t i = 0; i < num_out_; ++i) out[i] = target(out_[i], at, results[i]);
       fn_(in, out, n, attrs_);
       for (std::size_t i = 0; i < num_out_; ++i) store(out_[i], at, n, results[i], scratch);
@@ -157,6 +172,51 @@ template <class V, class C> class BlockMap {
   }
 
  private:
+  /** Merges dimensions that every strided operand steps through as one, and drops those of size 1,
+   *  so that the innermost runs are long. */
+  void merge_dims() {
+    Shape merged;
+    for (int i = 0; i < shape_.rank(); ++i) {
+      if (shape_[i] == 1) continue;
+      if (!merged.empty() && continues(merged.rank() - 1, i))
+        merged[merged.rank() - 1] *= shape_[i];
+      else
+        merged.push_back(shape_[i]);
+      each_strided([&](Operand& x) { x.strides[merged.rank() - 1] = x.strides[i]; });
+    }
+    shape_ = merged;
+  }
+
+  /** Returns whether a step in dimension `outer` equals a pass through dimension `inner`. */
+  bool continues(int outer, int inner) {
+    bool all = true;
+    each_strided([&](const Operand& x) {
+      all = all && x.strides[outer] == x.strides[inner] * shape_[inner];
+    });
+    return all;
+  }
+
+  /** Makes blocks of whole rows if operands are strided: then the same rows need not be loaded
+   *  again. */
+  void choose_block() {
+    bool any = false;
+    each_strided([&](Operand& x) {
+      any = true;
+      x.repeats = std::all_of(x.strides.begin(), x.strides.begin() + shape_.rank() - 1,
+                              [](std::int64_t stride) { return stride == 0; });
+    });
+    if (!any) return;
+    row_ = shape_.back();
+    if (row_ < kBlock) block_ = kBlock / row_ * row_;
+  }
+
+  template <class F> void each_strided(F&& f) {
+    for (std::size_t i = 0; i < num_in_; ++i)
+      if (in_[i].layout == Operand::Layout::strided) f(in_[i]);
+    for (std::size_t i = 0; i < num_out_; ++i)
+      if (out_[i].layout == Operand::Layout::strided) f(out_[i]);
+  }
+
   /** Fills the buffer of a constant operand once. */
   static const V* prepare(const Operand& x, V* buffer, std::int64_t n) {
     if (x.layout == Operand::Layout::absent) return nullptr;
@@ -169,7 +229,7 @@ template <class V, class C> class BlockMap {
 
   void load(const Operand& x, std::int64_t at, std::int64_t n, V* buffer, void* scratch,
             const V*& values) const {
-    const bool direct = x.dtype == dtype_of<V>();
+    const bool direct = holds<V>(x.dtype);
     if (x.layout == Operand::Layout::linear) {
       const char* from = x.data + at * static_cast<std::int64_t>(item_size(x.dtype));
       if (direct)
@@ -204,13 +264,13 @@ template <class V, class C> class BlockMap {
 
   static C* target(const Operand& y, std::int64_t at, C* buffer) {
     if (y.layout == Operand::Layout::absent) return nullptr;
-    const bool direct = y.dtype == dtype_of<C>() && y.layout == Operand::Layout::linear;
+    const bool direct = holds<C>(y.dtype) && y.layout == Operand::Layout::linear;
     return direct ? reinterpret_cast<C*>(y.data) + at : buffer;
   }
 
   void store(const Operand& y, std::int64_t at, std::int64_t n, const C* buffer,
              void* scratch) const {
-    const bool direct = y.dtype == dtype_of<C>();
+    const bool direct = holds<C>(y.dtype);
     if (y.layout == Operand::Layout::linear) {
       if (!direct)
         convert(dtype_of<C>(), buffer, y.dtype,
@@ -225,7 +285,8 @@ template <class V, class C> class BlockMap {
 
   BlockFn<C, V> fn_;
   const void* attrs_;
-  Shape shape_;  // in iteration order
+  Shape shape_;                            // in iteration order
+  std::int64_t row_ = 1, block_ = kBlock;  // elements of an innermost dimension, and of a block
   std::array<Operand, kMaxBlockOperands> in_;
   std::array<Operand, kMaxBlockOperands> out_;
   std::size_t num_in_ = 0, num_out_ = 0;
@@ -233,32 +294,33 @@ template <class V, class C> class BlockMap {
 
 template <class C, class V = C>
 void run_map(BlockFn<C, V> fn, Inputs in, Outputs out, const void* attrs) {
-  const BlockMap<V, C> map(fn, in, out, attrs);
   std::int64_t n = 0;
   for (const Tensor& y : out)
     if (y.defined()) n = y.numel();
-  if (n <= kBlock) {
-    if (n > 0) map.run(0, n);
-    return;
-  }
+  if (n == 0) return;
+  const BlockMap<V, C> map(fn, in, out, attrs);
+  if (n <= kBlock) return map.run(0, n);
   parallel_chunks(n, kElementwiseChunk,
                   [&](std::int64_t begin, std::int64_t end) { map.run(begin, end); });
 }
 
-bool all_are(DType dtype, Inputs in) {
-  return std::all_of(in.begin(), in.end(),
-                     [&](const Tensor& x) { return !x.defined() || x.dtype() == dtype; });
+/** Returns whether all defined tensors are stored as values of type V. */
+template <class V> bool all_hold(std::span<const Tensor> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& x) { return !x.defined() || holds<V>(x.dtype()); });
 }
 
 }  // namespace
 
 void map_blocks(const BlockFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
-  if (compute == DType::f32 && fns.bf16 && all_are(DType::bf16, in))
+  if (compute == DType::f32 && fns.bf16 && all_hold<BFloat16>(in))
     run_map<float, BFloat16>(fns.bf16, in, out, attrs);
   else if (compute == DType::f32)
     run_map<float>(fns.f32, in, out, attrs);
   else if (compute == DType::f64)
     run_map<double>(fns.f64, in, out, attrs);
+  else if (fns.u8 && all_hold<std::uint8_t>(in) && all_hold<std::uint8_t>(out))
+    run_map<std::uint8_t>(fns.u8, in, out, attrs);
   else
     run_map<std::int64_t>(fns.i64, in, out, attrs);
 }

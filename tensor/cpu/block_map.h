@@ -22,13 +22,15 @@ inline constexpr bool kLoopsReadBf16 = false;
 template <class C, class V = C>
 using BlockFn = void (*)(const V* const* in, C* const* out, std::int64_t n, const void* attrs);
 
-/** One block function per compute type; null if the op does not compute in it. `bf16` is optional
- *  and used instead of f32 if all operands are bf16. */
+/** One block function per compute type; null if the op does not compute in it. Optional are `bf16`,
+ *  used instead of f32 if all operands are bf16, and `u8`, used instead of i64 if all operands and
+ *  results are bool or u8: it must give the same values. */
 struct BlockFns {
   BlockFn<float> f32 = nullptr;
   BlockFn<double> f64 = nullptr;
   BlockFn<std::int64_t> i64 = nullptr;
   BlockFn<float, BFloat16> bf16 = nullptr;
+  BlockFn<std::uint8_t> u8 = nullptr;
 };
 
 /** Elements per block. Blocks of several operands in f64 fit the L1 cache. */

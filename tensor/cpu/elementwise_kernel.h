@@ -137,6 +137,10 @@ void elementwise(const OpInfo& info, Inputs in, Outputs out, const void* attrs) 
   }
   if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
     fns.i64 = &detail::forward_block<Op, std::int64_t, std::int64_t>;
+  // The results of questions and of operations on bits fit the type of their operands.
+  if constexpr (traits.booleans &&
+                (traits.result == ResultType::truth || traits.integers == Integers::only))
+    fns.u8 = &detail::forward_block<Op, std::uint8_t, std::uint8_t>;
   const DType compute = elementwise_arithmetic(info, in);
   map_blocks(fns, compute, in, out, attrs);
 }

@@ -78,14 +78,17 @@ std::vector<std::int64_t> row_offsets(const Tensor& x, const PlaceAttrs& attrs, 
 template <class Word>
 void copy_run(const Word* from, Word* to, const Run& run, std::int64_t stride, std::int64_t block) {
   from += run.source * stride;
-  const std::int64_t step = run.step * stride;
+  // In a variable of its own, which no store can change.
+  const std::int64_t step = run.step * stride, length = run.length;
   if (step == block) {
-    std::memcpy(to, from, static_cast<std::size_t>(run.length * block) * sizeof(Word));
+    std::memcpy(to, from, static_cast<std::size_t>(length * block) * sizeof(Word));
+  } else if (block == 1 && step == -1) {  // a constant step, so that the loop is vectorised
+    for (std::int64_t k = 0; k < length; ++k) std::memcpy(to + k, from - k, sizeof(Word));
   } else if (block == 1) {
-    for (std::int64_t k = 0; k < run.length; ++k)
+    for (std::int64_t k = 0; k < length; ++k)
       std::memcpy(to + k, from + k * step, sizeof(Word));
   } else {
-    for (std::int64_t k = 0; k < run.length; ++k)
+    for (std::int64_t k = 0; k < length; ++k)
       std::memcpy(to + k * block, from + k * step, static_cast<std::size_t>(block) * sizeof(Word));
   }
 }

@@ -91,14 +91,14 @@ struct Gt {
 struct Isfinite {
   static constexpr OpTraits traits = test("isfinite", "neither infinite nor nan");
   template <class V> MZ_HD static V forward(const V& x) {
-    return static_cast<V>(minus(x, x) == V(0));
+    return static_cast<V>(x - x == V(0));
   }
 };
 
 struct Isinf {
   static constexpr OpTraits traits = test("isinf", "an infinity of either sign");
   template <class V> MZ_HD static V forward(const V& x) {
-    return static_cast<V>((x == x) & (minus(x, x) != V(0)));
+    return static_cast<V>((x == x) & (x - x != V(0)));
   }
 };
 
