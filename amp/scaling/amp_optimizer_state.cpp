@@ -6,7 +6,6 @@
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/text/text.h"
 #include "../optimizer_masters.h"
-#include "../session.h"
 
 namespace mezzo::amp {
 

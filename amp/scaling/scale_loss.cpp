@@ -5,7 +5,6 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../optim/device_step_state.h"
-#include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../optimizer_masters.h"
 #include "amp_optimizer_state.h"
