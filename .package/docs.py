@@ -1,16 +1,22 @@
 """Makes the API reference from the public headers, or checks that they are documented.
 
 Usage: docs.py DOXYGEN VERSION FOLDER [--check]      (FOLDER: where html/ is written)
-With --check, each undocumented function, type, option field or enumerator is a failure.
+With --check, each undocumented function, type, option field or enumerator is a failure, and so is
+a comment on a function, field or enumerator that has only words of its name. A reference such as
+"Sets allow_tf32()." counts as a comment.
 """
 import re
+import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+FILLERS = {'a', 'an', 'for', 'if', 'in', 'it', 'its', 'of', 'return', 'returns', 'set', 'the', 'to',
+           'true', 'whether'}
 # Types that users meet through the headers of mezzo.h.
 BESIDES = '''amp/conversion.h amp/policy.h amp/properties.h amp/scaling/loss_scaler.h
     amp/scaling/scale_loss.h amp/scaling/scale_call.h nn/data/batches.h nn/data/dataset.h nn/module.h
@@ -38,6 +44,27 @@ def pages():
             ROOT / 'tests/gpu/RESULTS.md']
 
 
+def words_of(text):
+    """Returns the words in a text or a name, in lower case and without plurals."""
+    words = re.findall(r'[a-z0-9]+', re.sub(r'([a-z0-9])([A-Z])', r'\1 \2', text).lower())
+    return {word[:-1] if word.endswith('s') and len(word) > 3 else word for word in words}
+
+
+def repetitions(folder):
+    """Lists comments that only repeat the name of what they stand at."""
+    for path in sorted((folder / 'xml').glob('*.xml')):
+        for entry in xml.etree.ElementTree.parse(path).iter():
+            if entry.tag not in ('memberdef', 'enumvalue') or entry.get('prot') == 'private':
+                continue
+            text = ' '.join(''.join(part.itertext()) for part in entry if part.tag in
+                            ('briefdescription', 'detaileddescription')).strip()
+            name = entry.findtext('name')
+            if text and '()' not in text and words_of(text) <= words_of(name) | FILLERS:
+                place = entry.find('location')
+                where = path.name if place is None else f'{place.get("file")}:{place.get("line")}'
+                yield f'{where}: the comment on {name} only repeats it: "{text}"'
+
+
 def main(doxygen, version, folder, check=''):
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,9 +75,11 @@ def main(doxygen, version, folder, check=''):
     for name, value in values.items():
         text = text.replace(f'@{name}@', str(value))
     (folder / 'Doxyfile').write_text(text, encoding='utf-8')
+    shutil.rmtree(folder / 'xml', ignore_errors=True)  # of headers that are gone
     subprocess.run([doxygen, folder / 'Doxyfile'], check=True, stdout=subprocess.DEVNULL)
     warnings = (folder / 'warnings.txt').read_text(encoding='utf-8').splitlines()
     missing = sorted({line for line in warnings if line.endswith('is not documented.')})
+    missing += repetitions(folder) if check else []
     if not check:
         print(f'{folder}/html/index.html')
         return 0

@@ -1,5 +1,5 @@
-// Registration of CUDA kernels: kernel_slot and attach, and the function of each source in
-// kernels/list.inc that registers its kernels.
+// Registration of CUDA kernels: kernel_slot and attach, for the attach_NAME() of each source of
+// kernels, which register.cpp calls.
 #pragma once
 
 #include "../tensor/core/registry.h"
@@ -18,13 +18,5 @@ void attach() {
     kernel(in, out, *static_cast<const AttrsOf<Op>*>(attrs));
   };
 }
-
-#define MZ_KERNELS(name) void attach_##name();
-#define MZ_HOST_KERNELS(name) void attach_##name();
-#define MZ_DEVICE_CODE(name)
-#include "kernels/list.inc"
-#undef MZ_KERNELS
-#undef MZ_HOST_KERNELS
-#undef MZ_DEVICE_CODE
 
 }  // namespace mezzo::gpu

@@ -130,7 +130,7 @@ struct MZ_API Row {
   MemoryStats memory = {};            // peak memory of this net
   double loss = 0;                    // of the last of the steps
   double loss_scale = 1;              // after the last of the steps
-  std::int64_t skipped_steps = 0;     // of the steps
+  std::int64_t skipped_steps = 0;     // how many had an overflow
   double casts_per_step = 0;          // of the forward pass of the last of the steps
   double cast_bytes_per_step = 0;     // written by them
   std::vector<double> losses = {};    // of the steps, with the warm-up

@@ -32,7 +32,7 @@ struct ProfilerOptions {
 
 /** What a row of a profile is about. */
 enum class ProfileKind : std::uint8_t {
-  op,      // an op
+  op,      // one call of an op
   rule,    // the backward rule of an op
   range,   // a TraceRange: work of the library or the program that is not an op, as "Adam.step"
   module,  // all of these in a module

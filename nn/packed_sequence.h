@@ -52,7 +52,7 @@ MZ_API PackedSequence pack_padded_sequence(const Tensor& x, const Tensor& length
 /** Options of pad_packed_sequence(). */
 struct PadPackedOptions {
   bool batch_first = false;       // the result is [N, T, ...] instead of [T, N, ...]
-  double padding_value = 0;       // value of the padding
+  double padding_value = 0;       // behind the end of a sequence
   std::int64_t total_length = 0;  // number of steps of the result; 0: of the longest sequence
 };
 

@@ -23,7 +23,7 @@ struct TransformerLayerOptions {
   std::int64_t dim_feedforward = 2048;  // hidden features of the feed-forward net
   double dropout = 0.1;                 // dropout probability in all blocks while training
   TransformerActivation activation = TransformerActivation::relu;  // of the feed-forward net
-  double layer_norm_eps = 1e-5;                                    // eps of the layer norms
+  double layer_norm_eps = 1e-5;                                    // added to the variances
   bool batch_first = false;  // tensors are [N, T, E] instead of [T, N, E]
   bool norm_first = false;   // normalises the input of each block instead of its output
   bool bias = true;          // adds biases to all parts
@@ -183,7 +183,7 @@ struct TransformerOptions {
   std::int64_t dim_feedforward = 2048;  // hidden features of the feed-forward nets
   double dropout = 0.1;                 // dropout probability in all blocks while training
   TransformerActivation activation = TransformerActivation::relu;  // of the feed-forward nets
-  double layer_norm_eps = 1e-5;                                    // eps of the layer norms
+  double layer_norm_eps = 1e-5;                                    // added to the variances
   bool batch_first = false;  // tensors are [N, T, E] instead of [T, N, E]
   bool norm_first = false;   // normalises the input of each block instead of its output
   bool bias = true;          // adds biases to all parts

@@ -128,10 +128,10 @@ void DeviceStepState::poll() {
 bool DeviceStepState::was_skipped(std::int64_t steps) {
   sync_to_host();
   const std::int64_t age = record_.steps - steps;
-  if (age >= StepRecord::kRecent)
+  if (age >= StepResult::kKept)
     fail<StateError>("StepResult", {.what = "the result is too old",
                                     .got = str(age, " later steps"),
-                                    .expected = str("fewer than ", StepRecord::kRecent),
+                                    .expected = str("fewer than ", StepResult::kKept),
                                     .hint = "look at a result before the next step"});
   return record_.was_skipped(age);
 }

@@ -69,7 +69,7 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   /** Number of steps between two polls. */
   static constexpr std::int64_t kPollSteps = 100;
   /** Returns true if the step was skipped after which the optimizer had `steps` steps. Waits for
-   *  the device if its state is newer. Errors: StateError if StepRecord::kRecent more steps were
+   *  the device if its state is newer. Errors: StateError if StepResult::kKept more steps were
    *  taken. */
   bool was_skipped(std::int64_t steps);
 

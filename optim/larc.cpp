@@ -56,11 +56,11 @@ LARC::LARC(Optimizer& optimizer, const LarcOptions& options)
   const OptionChecks check("LARC");
   check.not_negative("trust_coefficient", options.trust_coefficient);
   check.not_negative("eps", options.eps);
-  optimizer.set_gradient_rule(this);
+  optimizer.set_gradient_transform(this);
 }
 
 LARC::~LARC() {
-  if (optimizer_) optimizer_->set_gradient_rule(nullptr);
+  if (optimizer_) optimizer_->set_gradient_transform(nullptr);
 }
 
 Optimizer& LARC::optimizer() const {

@@ -63,7 +63,7 @@ class MZ_API LBFGS final : public Optimizer {
   const LbfgsOptions& options() const { return options_; }
   /** Returns "LBFGS". */
   std::string_view type_name() const override { return "LBFGS"; }
-  /** Returns true. */
+  /** Returns true: step() evaluates the loss by a closure. */
   bool takes_closure() const override { return true; }
 
   /** As Optimizer::state_dict, with the history: "<param>.old_dirs" and "<param>.old_stps"

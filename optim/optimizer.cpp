@@ -16,7 +16,7 @@ Optimizer::Optimizer() : clock_(std::make_shared<DeviceStepState>(*this)) {}
 
 Optimizer::~Optimizer() {
   attach(nullptr);
-  if (gradient_rule_) gradient_rule_->detached();
+  if (gradient_transform_) gradient_transform_->detached();
   clock_->detach();
 }
 
@@ -32,12 +32,12 @@ void Optimizer::refuse_closure(std::string_view op) const {
                           .hint = "call its step(closure), without mixed precision"});
 }
 
-void Optimizer::set_gradient_rule(GradientTransform* rule) {
-  if (rule) refuse_closure("LARC");
-  if (rule && gradient_rule_)
+void Optimizer::set_gradient_transform(GradientTransform* transform) {
+  if (transform) refuse_closure("LARC");
+  if (transform && gradient_transform_)
     fail<StateError>(type_name(), {.what = "this optimizer has a gradient transform already",
                                    .hint = "one LARC per optimizer"});
-  gradient_rule_ = rule;
+  gradient_transform_ = transform;
 }
 
 // ---- groups -------------------------------------------------------------------------------------
@@ -317,8 +317,8 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
   std::vector<StepCall> count;  // allocated before anything changes
   if (on_device) count = clock_->count_of(updates, flag, condition.skip_limit);
   const auto update_all = [&] { update(updates, call); };
-  if (gradient_rule_)
-    gradient_rule_->around(*this, updates, call, update_all);
+  if (gradient_transform_)
+    gradient_transform_->around(*this, updates, call, update_all);
   else
     update_all();
   for (const ParamUpdate& done : updates) {

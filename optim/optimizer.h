@@ -244,7 +244,7 @@ class MZ_API Optimizer {
   virtual bool materializes_master_grads() const { return true; }
   /** Sets the gradient transform, or removes it with null. Errors: StateError if another one is
    *  set. */
-  void set_gradient_rule(GradientTransform* rule);
+  void set_gradient_transform(GradientTransform* transform);
   /** Runs `visit` with the name and value of each option of a group and adopts the values it
    *  returns. Errors: ValueError; nothing has changed then. */
   void change_options(std::size_t group,
@@ -304,7 +304,7 @@ class MZ_API Optimizer {
   std::vector<std::vector<Slot>> groups_;
   std::shared_ptr<OptimizerHooks> hooks_;
   std::vector<std::weak_ptr<StepHook>> step_hooks_;
-  GradientTransform* gradient_rule_ = nullptr;
+  GradientTransform* gradient_transform_ = nullptr;
   StepResult::Value last_result_ = StepResult::no_grads;
   std::shared_ptr<DeviceStepState> clock_;  // never null
 };

@@ -5,18 +5,18 @@
 
 #include "../tensor/device/device.h"
 #include "clock.h"
+#include "step_result.h"
 
 namespace mezzo::optim {
 
 /** The results of an optimizer's steps. */
 struct StepRecord {
-  static constexpr int kRecent = 128;
-
-  std::int64_t steps = 0, skipped = 0;      // numbers of all steps and of skipped ones
-  std::int64_t consecutive_skips = 0;       // reset at a divergence
-  std::int64_t divergences = 0;             // times that consecutive_skips reached its limit
-  std::int64_t skips_at_divergence = 0;     // consecutive skips of the latest divergence
-  std::uint64_t recent[kRecent / 64] = {};  // bit i: the step before the latest i was skipped
+  std::int64_t steps = 0, skipped = 0;   // numbers of all steps and of skipped ones
+  std::int64_t consecutive_skips = 0;    // reset at a divergence
+  std::int64_t divergences = 0;          // times that consecutive_skips reached its limit
+  std::int64_t skips_at_divergence = 0;  // consecutive skips of the latest divergence
+  std::uint64_t recent[StepResult::kKept / 64] =
+      {};  // bit i: the step before the latest i was skipped
 
   /** Counts a step. `limit` consecutive skips are a divergence; 0: no limit. */
   MZ_HD void note(bool skip, std::int64_t limit) {
@@ -30,7 +30,7 @@ struct StepRecord {
     consecutive_skips = 0;
     ++divergences;
   }
-  /** Returns true if the step before the latest `age` < kRecent was skipped. */
+  /** Returns true if the step before the latest `age` < kKept was skipped. */
   bool was_skipped(std::int64_t age) const { return (recent[age / 64] >> (age % 64) & 1u) != 0; }
 };
 

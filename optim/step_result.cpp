@@ -7,8 +7,6 @@
 
 namespace mezzo::optim {
 
-static_assert(StepResult::kKept == StepRecord::kRecent);
-
 StepResult::Value StepResult::value() const {
   if (!device_) return value_;
   if (steps_ < 0 || Capture::current())

@@ -89,8 +89,8 @@ struct MZ_API CheckpointMetadata
 
 /** The parts of a training. The calling thread's default generator is always included. */
 struct Training {
-  Parts<const nn::Module> model = {};         // models
-  Parts<optim::Optimizer> optimizer = {};     // optimizers
+  Parts<const nn::Module> model = {};         // parameters and buffers
+  Parts<optim::Optimizer> optimizer = {};     // states and counters
   Parts<Session> session = {};                // with initialize() and scale_loss()
   Parts<GradScaler> scaler = {};              // with autocast
   Parts<optim::SchedulerBase> schedule = {};  // learning-rate schedules

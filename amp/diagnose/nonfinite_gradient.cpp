@@ -6,6 +6,7 @@
 #include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
+#include "../scaling/gradient_check.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {
@@ -28,12 +29,23 @@ Shape place_in(const Tensor& x, std::int64_t element) {
   return place;
 }
 
-/** Describes a non-finite element of a tensor laid out as `x`: a parameter's or its gradient. */
-NonfiniteGradient described(const optim::Optimizer& optimizer, const Tensor& param,
-                            std::size_t position, const Tensor& x, const NonfiniteLocation& at) {
+/** Returns the element at a location in the gradient of a parameter, which is given by its position
+ *  over all groups; empty if the optimizer has no such parameter. */
+std::optional<NonfiniteGradient> gradient_at(const optim::Optimizer& optimizer,
+                                             std::size_t position, const NonfiniteLocation& at) {
   const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
-  const std::string name = link ? link->core->name_of(param) : "";
-  return {name.empty() ? str("parameter ", position) : name, place_in(x, at.element), at.value};
+  std::size_t left = position;
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
+    const std::span<const optim::Slot> slots = optimizer.slots(group);
+    if (left < slots.size()) {
+      const Tensor &param = slots[left].param, grad = param.grad();
+      const std::string name = link ? link->core->name_of(param) : "";
+      return NonfiniteGradient{name.empty() ? str("parameter ", position) : name,
+                               place_in(grad.defined() ? grad : param, at.element), at.value};
+    }
+    left -= slots.size();
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -45,20 +57,19 @@ std::string NonfiniteGradient::text() const {
 
 std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer) {
   const Unobserved quiet;
-  std::size_t position = 0;
+  std::vector<GradientSum> gradients;
+  std::uint32_t position = 0;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     for (const optim::Slot& slot : optimizer.slots(group)) {
-      if (slot.param.grad().defined()) {
-        const Tensor grad = slot.param.grad().detach().contiguous();
-        const auto found = optim::FoundInf::reset_on(grad.device());
-        optim::check_finite(std::vector<optim::AxpbyTensors>{{grad, {}, {}}}, found);
-        if (found.raised())
-          return described(optimizer, slot.param, position, grad,
-                           NonfiniteLocation::of(found.location()));
-      }
+      if (const Tensor grad = slot.param.grad(); grad.defined())
+        gradients.push_back({{grad.detach(), {}, {}, position}});
       ++position;
     }
-  return std::nullopt;
+  const auto found = optim::FoundInf::reset_on(cpu);
+  unscale(std::move(gradients), found);
+  if (!found.raised()) return std::nullopt;
+  const NonfiniteLocation first = NonfiniteLocation::of(found.location());
+  return gradient_at(optimizer, first.number, first);
 }
 
 std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
@@ -82,20 +93,13 @@ std::string nonfinite_gradient_text(
     std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers,
     NonfiniteLocation::Word location, const std::string& origin) noexcept {
   try {
-    const NonfiniteLocation at = NonfiniteLocation::of(location);
-    const std::size_t index = at.number / kPositions, position = at.number % kPositions;
     if (location == NonfiniteLocation::kNone) return {};
-    const optim::Optimizer* const optimizer =
-        index < optimizers.size() ? optimizers[index]->owner() : nullptr;
-    std::size_t left = position;
-    for (std::size_t group = 0; optimizer && group < optimizer->num_groups(); ++group) {
-      const std::span<const optim::Slot> slots = optimizer->slots(group);
-      if (left < slots.size())
-        return described(*optimizer, slots[left].param, position, slots[left].param, at).text() +
-               origin;
-      left -= slots.size();
-    }
-    return origin;
+    const NonfiniteLocation at = NonfiniteLocation::of(location);
+    const std::size_t index = at.number / kPositions;
+    const auto* const optimizer = index < optimizers.size() ? optimizers[index]->owner() : nullptr;
+    const auto found =
+        optimizer ? gradient_at(*optimizer, at.number % kPositions, at) : std::nullopt;
+    return found ? found->text() + origin : origin;
   } catch (...) {
     return {};
   }

@@ -25,7 +25,7 @@ struct MZ_API NonfiniteGradient {
 
 /** Returns the first non-finite element among the gradients, in the order of the groups; empty if
  *  all are finite. Call it between a skipped step and zero_grad(), which removes the gradients.
- *  Costs a pass over the gradients up to the one that it returns. */
+ *  Costs a pass over the gradients; waits for their devices. */
 MZ_API std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer);
 
 /** Returns the text of first_nonfinite_gradient(); empty if there is none or the search fails.

@@ -1,12 +1,11 @@
 #include "amp_optimizer_state.h"
 
-#include <tuple>
+#include <utility>
 
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/text/text.h"
 #include "../optimizer_masters.h"
-#include "../session.h"
 
 namespace mezzo::amp {
 
@@ -87,39 +86,30 @@ void AmpOptimizerState::finish() {
 
 void AmpOptimizerState::require_unscaled(std::string_view op) const {
   if (in_scope)
-    fail<StateError>(
-        op,
-        {.what = "the gradients are still scaled: a scale_loss scope over this optimizer is open",
-         .expected = "the scope's end before the step",
-         .hint = "close the scope, or leave its block, first"});
+    refuse(op, "the gradients are still scaled: a scale_loss scope over this optimizer is open",
+           "close the scope, or leave its block, before the step");
   if (pending)
-    fail<StateError>(
-        op, {.what = "the gradients are still scaled: the last scale_loss delayed unscaling",
-             .got = str("gradients of ", pending_text(), " in ", optimizer()->type_name(), " (",
-                        name, ")"),
-             .expected = "a scope without delay_unscale before the step",
-             .hint = "run one and call step(), or call zero_grad() to drop them"});
+    refuse(op,
+           str("the gradients are still scaled: the last scale_loss delayed unscaling ",
+               pending_text(), " in ", optimizer()->type_name(), " (", name, ")"),
+           "run a scope without delay_unscale and call step(), or zero_grad() to drop them");
 }
 
 void AmpOptimizerState::require_stepped(std::string_view op) const {
   require_unscaled(op);
+  const std::string of = str(" of ", optimizer()->type_name(), " (", name, ")");
+  if (stored_error)
+    refuse(op, "a previous scale_loss scope" + of + " failed", "call step(), which throws it");
+  if (raised_by && found.raised())
+    refuse(op, "an overflow is pending for the next step" + of,
+           "call step() first; it will be skipped");
   bool has_gradients = unscaled;
   each_slot(*optimizer(), [&](const Slot& slot) {
     has_gradients = has_gradients || (slot.master.defined() && slot.master.grad().defined());
   });
-  const std::tuple<bool, const char*, const char*> unfinished[] = {
-      {stored_error != nullptr, "a previous scale_loss scope failed",
-       "call step(), which throws it"},
-      {raised_by && found.raised(), "an overflow is pending for the next step",
-       "call step() first; it will be skipped"},
-      {has_gradients, "gradients are pending for a step and would not be saved",
-       "call step() first, or zero_grad() to drop them"}};
-  for (const auto& [holds, what, hint] : unfinished)
-    if (holds)
-      fail<StateError>(op, {.what = what,
-                            .got = str(optimizer()->type_name(), " (", name, ")"),
-                            .expected = "a point between a step and the next backward pass",
-                            .hint = hint});
+  if (has_gradients)
+    refuse(op, "gradients are pending for a step" + of + " and would not be saved",
+           "call step() first, or zero_grad() to drop them");
 }
 
 std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,

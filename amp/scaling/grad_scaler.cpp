@@ -82,8 +82,7 @@ GradScaler::GradScaler(const GradScaler& other) : GradScaler(GradScalerOptions{}
 
 GradScaler& GradScaler::operator=(const GradScaler& other) {
   if (!other.used_optimizers().empty())
-    fail<StateError>("GradScaler", {.what = "cannot be copied in the middle of an iteration",
-                                    .hint = "call update() first"});
+    refuse("GradScaler", "cannot be copied in the middle of an iteration", "call update() first");
   end_iteration(true);
   *scaler_ = *other.scaler_;
   enabled_ = other.enabled_;
@@ -100,9 +99,8 @@ GradScaler::~GradScaler() { scaler_->on_abandon = nullptr; }
  *  scale(). */
 ScaledOptimizer& GradScaler::state_of(std::string_view op, Optimizer& optimizer) {
   if (const auto link = AmpOptimizerState::of(optimizer); link && link->core->enabled())
-    fail<StateError>(op, {.what = "this optimizer belongs to a session, which scales losses itself",
-                          .got = std::string(optimizer.type_name()),
-                          .hint = "use amp::scale_loss, or close the session"});
+    refuse(op, str(optimizer.type_name(), " belongs to a session, which scales losses itself"),
+           "use amp::scale_loss, or close the session");
   optimizer.refuse_closure(op);
   require_scaled(op);
   for (const auto& known : optimizers_)
@@ -131,9 +129,7 @@ void GradScaler::end_iteration(bool drops_overflows) {
 // ---- the iteration ------------------------------------------------------------------------------
 
 void GradScaler::require_scaled(std::string_view op) const {
-  if (!used_)
-    fail<StateError>(op, {.what = "no loss has been scaled yet",
-                          .hint = "call scaler.scale(loss).backward() first"});
+  if (!used_) refuse(op, "no loss has been scaled yet", "call scaler.scale(loss).backward() first");
 }
 
 Tensor GradScaler::scale(const Tensor& x) {
@@ -173,10 +169,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   if (!enabled_) return;
   ScaledOptimizer& state = state_of(op, optimizer);
   if (state.in_use())
-    fail<StateError>(op,
-                     {.what = state.stepped ? "unscale_ was called after step"
-                                            : "unscale_ was called already since the last update",
-                      .hint = "call update() first"});
+    refuse(op,
+           state.stepped ? "unscale_ was called after step"
+                         : "unscale_ was called already since the last update",
+           "call update() first");
   examine(state, true);
   state.unscaled = true;
 }
@@ -187,8 +183,7 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   if (!enabled_) return optimizer.step(options);
   ScaledOptimizer& state = state_of(op, optimizer);
   if (state.stepped)
-    fail<StateError>(op, {.what = "step was called already since the last update",
-                          .hint = "call update() first"});
+    refuse(op, "step was called already since the last update", "call update() first");
   const bool fused = !state.unscaled && optimizer.unscales_itself();
   if (!state.unscaled) examine(state, !fused);
   state.unscaled = !fused;  // if the step throws, the next must not unscale again
@@ -226,8 +221,7 @@ void GradScaler::update() {
   if (!enabled_) return;
   require_scaled(op);
   const std::vector<ScaledOptimizer*> used = used_optimizers();
-  if (used.empty())
-    fail<StateError>(op, {.what = "neither unscale_ nor step was called since the last update"});
+  if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
   if (const Tensor& flag = used[0]->found.flag; flag.defined()) scaler_->move_to(flag.device());
   for (const ScaledOptimizer* state : used)
     scaler_->finish_step(
@@ -249,9 +243,8 @@ void GradScaler::update(double new_scale) {
 double GradScaler::get_scale() const {
   if (!enabled_) return 1;
   if (Capture::current())
-    fail<StateError>("GradScaler.get_scale",
-                     {.what = "the scale is read while a step is being captured",
-                      .hint = "read it after a replay"});
+    refuse("GradScaler.get_scale", "the scale is read while a step is being captured",
+           "read it after a replay");
   return scaler_->loss_scale();
 }
 

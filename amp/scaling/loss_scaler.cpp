@@ -52,6 +52,14 @@ ScaleState initial_state(const Properties& properties) {
 
 LossScaler::LossScaler(const Properties& properties) : LossScaler(initial_state(properties)) {}
 
+LossScaler::LossScaler(const ScaleState& state) : state_(state) {
+  optimizers = std::make_shared<OptimizerTable>();
+  use_ = std::make_shared<char>();
+  events_.reserve(kEvents);
+}
+
+LossScaler::~LossScaler() = default;
+
 LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state()) {
   events_ = other.events_;
 }

@@ -84,13 +84,14 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Takes the loss scale and the bounds from `properties`. */
   explicit LossScaler(const Properties& properties);
   /** Takes any rule and counters. */
-  explicit LossScaler(const ScaleState& state) : state_(state) { events_.reserve(kEvents); }
+  explicit LossScaler(const ScaleState& state);
+  ~LossScaler() override;
   /** Copies rule, counters and events. */
   LossScaler(const LossScaler& other);
   /** As the copy constructor. */
   LossScaler& operator=(const LossScaler& other);
 
-  /** Returns the scale. */
+  /** Returns what losses are multiplied by. */
   double loss_scale() const { return dynamic() ? state().scale : state_.scale; }
   /** Returns the number of checks since the last overflow or growth. */
   std::int64_t unskipped() const { return state().unskipped; }
@@ -124,7 +125,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
   std::size_t index = 0;  // in its session
   /** The optimizers by their index in a NonfiniteLocation, to name gradients in events(). */
-  std::shared_ptr<OptimizerTable> optimizers = std::make_shared<OptimizerTable>();
+  std::shared_ptr<OptimizerTable> optimizers;
   /** What events() adds to the name of the next overflow: the process it comes from. */
   std::string overflow_origin;
   /** The optimizers with a flag that a scope with delay_overflow_check has left to the next one. */
@@ -177,7 +178,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   bool ahead_ = false;        // the device's state is newer
   optim::FoundInf pending_;   // the flag of a check that is not completed yet
   std::int64_t version_ = 0;  // changes whenever the scale may change
-  std::shared_ptr<void> use_ = std::make_shared<char>();
+  std::shared_ptr<void> use_;
   std::vector<ScaleEvent> events_;
 };
 

@@ -5,7 +5,6 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../optim/device_step_state.h"
-#include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../optimizer_masters.h"
 #include "amp_optimizer_state.h"
@@ -17,10 +16,6 @@ namespace {
 
 constexpr std::string_view kOp = "amp::scale_loss";
 
-[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
-  fail<StateError>(kOp, {.what = what, .hint = hint});
-}
-
 using Links = std::vector<std::shared_ptr<AmpOptimizerState>>;
 
 Links links_of(const OptimizerList& optimizers) {
@@ -28,10 +23,10 @@ Links links_of(const OptimizerList& optimizers) {
   for (optim::Optimizer* optimizer : optimizers) {
     std::shared_ptr<AmpOptimizerState> link = AmpOptimizerState::of(*optimizer);
     if (!link)
-      refuse(str(optimizer->type_name(), " is attached to no session"),
+      refuse(kOp, str(optimizer->type_name(), " is attached to no session"),
              "pass it to amp::initialize, and keep the session that it returns");
     if (!links.empty() && link->core != links[0]->core)
-      refuse("the optimizers belong to different sessions");
+      refuse(kOp, "the optimizers belong to different sessions");
     if (std::find(links.begin(), links.end(), link) == links.end())
       links.push_back(std::move(link));
   }
@@ -42,7 +37,7 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
   if (!links.empty()) return links[0]->core;
   auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
   if (!session)
-    refuse("there is no session", "call amp::initialize first and keep what it returns");
+    refuse(kOp, "there is no session", "call amp::initialize first and keep what it returns");
   return session;
 }
 
@@ -85,17 +80,15 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
 
 /** Throws for optimizers that the scope cannot work on. Errors: StateError. */
 void ScaledLoss::check() const {
-  const auto continues = [&](const ScaleValue& pending) {
-    const bool same = pending.on_device.defined() && scale_.on_device.defined() &&
-                      pending.version == scale_.version;
-    // Waits only if the scale may have changed.
-    return pending.scaler == scale_.scaler && (same || pending.value() == scale_.value());
+  const auto continues = [&](const ScaleValue& pending) {  // waits if the scale may have changed
+    return pending.scaler == scale_.scaler &&
+           (pending.version == scale_.version || pending.value() == scale_.value());
   };
   for (const auto& link : links_) {
     if (link->in_scope)
-      refuse("nested scale_loss over one optimizer", "close the outer scope first");
+      refuse(kOp, "nested scale_loss over one optimizer", "close the outer scope first");
     if (link->pending && !continues(*link->pending))
-      refuse(str("gradients are still scaled by another scale: ", link->pending_text()),
+      refuse(kOp, str("gradients are still scaled by another scale: ", link->pending_text()),
              "use one loss_id until a scope without delay_unscale, or call zero_grad()");
   }
 }
@@ -232,7 +225,7 @@ void ScaledLoss::raise(const std::vector<optim::FoundInf>& flags, const optim::F
 }
 
 void ScaledLoss::close() {
-  if (!core_) refuse("the scope is closed already");
+  if (!core_) refuse(kOp, "the scope is closed already");
   const TraceRange range(kOp);
   std::erase_if(links_, [](const auto& link) { return !link->optimizer(); });  // destroyed
   try {
@@ -291,7 +284,7 @@ ScaledLoss::~ScaledLoss() {
 }
 
 const Tensor& ScaledLoss::loss() const {
-  if (!core_) refuse("the scope is closed");
+  if (!core_) refuse(kOp, "the scope is closed");
   return loss_;
 }
 
@@ -299,9 +292,8 @@ const Tensor& ScaledLoss::loss() const {
 
 void SessionCore::require_no_scope(std::string_view op) const {
   if (open_scopes > 0)
-    fail<StateError>(op, {.what = "a scale_loss scope is open",
-                          .expected = "a point between a step and the next backward pass",
-                          .hint = "close the scope, or leave its block, and call step() first"});
+    refuse(op, "a scale_loss scope is open",
+           "close the scope, or leave its block, and call step() first");
 }
 
 void SessionCore::require_between_iterations(std::string_view op) const {
@@ -310,9 +302,8 @@ void SessionCore::require_between_iterations(std::string_view op) const {
   for (const auto& scaler : scalers)
     for (const auto& link : scaler->delayed)
       if (link->delayed[scaler->index].raised())
-        fail<StateError>(op,
-                         {.what = "an overflow is pending from a scope with delay_overflow_check",
-                          .hint = "run a scope without it and call step() first"});
+        refuse(op, "an overflow is pending from a scope with delay_overflow_check",
+               "run a scope without it and call step() first");
 }
 
 void SessionCore::forget_iteration() {

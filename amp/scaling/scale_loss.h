@@ -57,7 +57,7 @@ class MZ_API ScaledLoss {
   void unscale_and_check();
   void unscale_and_delay();
   void raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
-             const ScaleCall& wanted);
+             const ScaleCall& call);
   void leave();
   LossScaler& scaler() const { return *scale_.scaler; }
 

@@ -1,6 +1,7 @@
 #include "scaled_optimizer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
@@ -33,6 +34,10 @@ void ScaledOptimizer::skips_found(optim::Optimizer& optimizer, std::int64_t,
                                     ", loss scale ", scaler->loss_scale()),
                          .expected = "finite",
                          .hint = "lower the learning rate or run under amp::detect_nonfinite"});
+}
+
+void refuse(std::string_view op, std::string what, std::string hint) {
+  fail<StateError>(op, {.what = std::move(what), .hint = std::move(hint)});
 }
 
 const optim::FoundInf& move_to(Device device, optim::FoundInf& found) {

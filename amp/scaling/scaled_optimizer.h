@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "../../optim/optimizer.h"
 #include "loss_scaler.h"
@@ -36,6 +37,9 @@ class ScaledOptimizer : public optim::StepObserver,
   // The others are GradScaler's: step() was called, and a gradient was used, since update().
   bool unscaled = false, stepped = false, had_gradients = false;
 };
+
+/** Throws for a call at a wrong point of the iteration. Errors: StateError. */
+[[noreturn]] void refuse(std::string_view op, std::string what, std::string hint = {});
 
 /** Moves a flag to the memory of a device, and returns it. An undefined one becomes a reset one. */
 const optim::FoundInf& move_to(Device device, optim::FoundInf& found);

@@ -2,6 +2,7 @@
 #include "../../tensor/ops/contraction.h"
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/registry.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text/text.h"
 #include "../ops/matmul.h"
@@ -232,5 +233,7 @@ std::vector<Tensor> Bilinear::composite(Inputs in, const NoAttrs&) {
   const Tensor pairs = (x1.unsqueeze(-1) * x2.unsqueeze(-2)).reshape(rows);
   return {linear(pairs, w.reshape({w.size(0), w.size(1) * w.size(2)}), bias).to(dtype)};
 }
+
+std::span<OpInfo* const> contraction_ops() { return infos_of(ContractionOps{}); }
 
 }  // namespace mezzo::op

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/registry.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/ops/statistics.h"
 #include "../../tensor/text/text.h"
@@ -131,5 +132,7 @@ std::vector<Tensor> PairwiseDistance::composite(Inputs in, const Attrs& attrs) {
                      {.what = "an operand is 0-dim", .got = str(in), .expected = "(..,D) each"});
   return {p_norm(a - b + attrs.eps, attrs.p, 1u << (shape.rank() - 1), attrs.keepdim).to(dtype)};
 }
+
+std::span<OpInfo* const> distance_ops() { return infos_of(DistanceOps{}); }
 
 }  // namespace mezzo::op

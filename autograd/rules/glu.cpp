@@ -3,6 +3,7 @@
 
 #include "../../tensor/core/elementwise.h"
 #include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/core/registry.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text/text.h"
 
@@ -19,5 +20,7 @@ std::vector<Tensor> Glu::composite(Inputs in, const Attrs& attrs) {
   const std::int64_t half = x.shape()[dim] / 2;
   return {apply<GluGate>(x.narrow(dim, 0, half), x.narrow(dim, half, half))};
 }
+
+std::span<OpInfo* const> glu_ops() { return infos_of(GluOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 // the end.
 #include "../../tensor/ops/local_response_norm.h"
 
+#include "../../tensor/core/registry.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text/text.h"
 #include "../ops/operators.h"
@@ -31,5 +32,7 @@ std::vector<Tensor> LocalResponseNorm::composite(Inputs in, const Attrs& attrs) 
   const Tensor energy = mean(neighbours, -1) * attrs.alpha + attrs.k;
   return {(x / pow(energy, attrs.beta)).to(in[0].dtype())};
 }
+
+std::span<OpInfo* const> local_response_norm_ops() { return infos_of(LocalResponseNormOps{}); }
 
 }  // namespace mezzo::op

@@ -7,6 +7,7 @@
 
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/core/registry.h"
 #include "../../tensor/elementwise/loss_terms.h"
 #include "../../tensor/ops/classes.h"
 #include "../../tensor/ops/cross_entropy.h"
@@ -167,5 +168,7 @@ std::vector<Tensor> TripletMarginLoss::composite(Inputs in, const Attrs& attrs) 
   if (attrs.swap) far = minimum(far, distance(positive, negative, attrs.p, attrs.eps));
   return {reduce_terms(relu(near - far + attrs.margin), attrs.reduction, promoted_dtype(in))};
 }
+
+std::span<OpInfo* const> margin_loss_ops() { return infos_of(MarginLossOps{}); }
 
 }  // namespace mezzo::op

@@ -3,6 +3,7 @@
 
 #include "../../tensor/core/elementwise.h"
 #include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/core/registry.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text/text.h"
 
@@ -24,5 +25,7 @@ std::vector<Tensor> Prelu::composite(Inputs in, const NoAttrs&) {
   if (w.numel() != 1) along[1] = channels;
   return {apply<PreluGate>(x, w.reshape(along))};
 }
+
+std::span<OpInfo* const> prelu_ops() { return infos_of(PreluOps{}); }
 
 }  // namespace mezzo::op

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "../../tensor/core/checked_size.h"
+#include "../../tensor/core/registry.h"
 #include "../../tensor/text/text.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
@@ -96,5 +97,7 @@ std::vector<Tensor> Trace::composite(Inputs in, const NoAttrs&) {
                      {.what = "not a matrix", .got = str(in[0]), .expected = "2 dimensions"});
   return {sum(in[0].diagonal())};
 }
+
+std::span<OpInfo* const> rearrange_ops() { return infos_of(RearrangeOps{}); }
 
 }  // namespace mezzo::op

@@ -3,6 +3,7 @@
 
 #include "../../tensor/core/checked_size.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/registry.h"
 #include "../../tensor/ops/gather.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text/text.h"
@@ -61,5 +62,7 @@ MZ_UNPOOL(1)
 MZ_UNPOOL(2)
 MZ_UNPOOL(3)
 #undef MZ_UNPOOL
+
+std::span<OpInfo* const> unpool_ops() { return infos_of(UnpoolOps{}); }
 
 }  // namespace mezzo::op

@@ -142,7 +142,7 @@ class MZ_API Batches {
   /** Returns the number of samples in an epoch of all processes: that of the data set or, with a
    *  sampler, of its order. 0 for a StreamDataset. */
   std::int64_t samples() const;
-  /** Returns the options. */
+  /** Returns what the loader was made with. */
   const BatchOptions& options() const;
   /** Returns the current position; the current batch counts as used. */
   Position position() const;

@@ -20,7 +20,7 @@ class MZ_API Subset {
   std::int64_t size() const { return static_cast<std::int64_t>(indices_.size()); }
   /** Returns sample indices()[index] of the set. Errors: IndexError; those of the set. */
   Sample get(std::int64_t index) const;
-  /** Returns the indices. */
+  /** Returns the positions of the selected samples in the set. */
   const std::vector<std::int64_t>& indices() const { return indices_; }
 
  private:

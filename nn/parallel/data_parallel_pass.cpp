@@ -22,7 +22,7 @@ bool exclusively_owned(const Tensor& x) {
 }
 
 /** Returns the tensor in the layout of the leaf's gradients: dense, in the leaf's order. */
-Tensor laid_out_as(const Tensor& leaf, const Tensor& x) {
+Tensor in_layout_of(const Tensor& leaf, const Tensor& x) {
   if (same_dense_layout(x, leaf)) return x;
   return same_dense_layout(leaf, leaf) ? x.contiguous(leaf.memory_format()) : x.contiguous();
 }
@@ -156,14 +156,14 @@ void DataParallel::allocate_slot(Param& param) const {
 /** Puts the gradient, plus the local one of passes before, into the slot. */
 void DataParallel::write(Param& param, Tensor gradient) {
   param.present = true;
-  Tensor local = param.unreduced ? laid_out_as(param.leaf, param.leaf.grad()) : Tensor{};
+  Tensor local = param.unreduced ? in_layout_of(param.leaf, param.leaf.grad()) : Tensor{};
   if (!gradient.defined()) gradient = std::exchange(local, {});
   const bool fits = exclusively_owned(gradient) && same_dense_layout(gradient, param.leaf) &&
                     gradient.dtype() == param.reduce_dtype;
   if (buckets_[param.bucket].plan.is_single && fits)
     return adopt(param, std::move(gradient), local);
   if (!param.slot.defined()) allocate_slot(param);
-  combine({laid_out_as(param.leaf, gradient), local, param.slot}, param);
+  combine({in_layout_of(param.leaf, gradient), local, param.slot}, param);
 }
 
 /** Makes the gradient's own memory the slot. */
@@ -209,7 +209,7 @@ void DataParallel::add_again(Param& param, const Tensor& gradient) {
   if (buckets_[param.bucket].is_sent)
     fail<StateError>(kOp, {.what = str(param.name, " gets a second gradient in one pass"),
                            .hint = "do not call backward() inside a backward pass"});
-  const optim::AxpbyTensors item{laid_out_as(param.leaf, gradient), param.slot, param.slot};
+  const optim::AxpbyTensors item{in_layout_of(param.leaf, gradient), param.slot, param.slot};
   optim::axpby({&item, 1}, 1 / averaging_.predivide(param.reduce_dtype), 1,
                optim::CheckFinite::none, {});
   param.present = true;

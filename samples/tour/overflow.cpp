@@ -48,7 +48,7 @@ struct MeanOfSquares : nn::Model<MeanOfSquares> {
   }
 };
 
-void find_culprit(OverflowFinding& found) {
+void find_op(OverflowFinding& found) {
   const LogSink before = set_log_sink({});  // the report is printed with the answer
   const MeanOfSquares model;
   const auto session = amp::initialize(model, {.opt_level = "O1", .verbosity = 0});
@@ -57,8 +57,8 @@ void find_culprit(OverflowFinding& found) {
     const amp::detect_nonfinite watch;
     found.mean_of_squares = model(x).item<double>();
     if (watch.report()) {
-      found.culprit = watch.report()->op;
-      found.message = str(found.culprit, ": ", watch.report()->output.tensor, " from inputs of ",
+      found.op = watch.report()->op;
+      found.message = str(found.op, ": ", watch.report()->output.tensor, " from inputs of ",
                           watch.report()->inputs[0].abs_max);
     }
   }
@@ -85,7 +85,7 @@ OverflowFinding find_overflow() {
   found.largest = max(where(finite, stored, zeros_like(stored))).item<double>();
   found.first_infinite = min(where(finite, full_like(whole, INFINITY), whole)).item<double>();
   found.ops = run_ops();
-  find_culprit(found);
+  find_op(found);
   return found;
 }
 

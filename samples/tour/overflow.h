@@ -21,9 +21,9 @@ struct OverflowFinding {
   double largest = 0;         // the largest finite f16
   double first_infinite = 0;  // the first whole number that f16 stores as inf
   std::vector<OpResult> ops;
-  double mean_of_squares = 0;    // of a layer's outputs at O1
-  std::string culprit, message;  // the op that detect_nonfinite names, and its report
-  double with_override = 0;      // the same mean with that op in f32
+  double mean_of_squares = 0;  // of a layer's outputs at O1
+  std::string op, message;     // the op that detect_nonfinite names, and its report
+  double with_override = 0;    // the same mean with that op in f32
 };
 
 /** Calculates the numbers of chapter 3. */

@@ -132,7 +132,7 @@ class MZ_API Communicator {
    *  ranks compare number, kind and signature, in the queue before all that is submitted later, so
    *  no data of different rounds is mixed. The result need not be waited for. */
   Pending begin_round(const Round& round) const;
-  /** Ends the round. */
+  /** Ends the round: errors no longer name it. */
   void end_round() const;
   /** Tells all ranks that an exception ended the round here: their calls throw a CommError with its
    *  text. Later calls of this rank throw as well. */

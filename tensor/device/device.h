@@ -8,7 +8,7 @@
 
 namespace mezzo {
 
-/** A kind of device. */
+/** What a device is: the CPU, or a GPU of NVIDIA. */
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 /** The number of enumerators of DeviceKind. */
 inline constexpr int kNumDeviceKinds = 2;

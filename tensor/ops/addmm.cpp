@@ -2,6 +2,7 @@
 #include "addmm.h"
 
 #include "../core/checked_size.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -70,5 +71,7 @@ OutSpecs Baddbmm::infer(Inputs in, const Attrs& attrs) {
   require_factors("baddbmm", in, 3, 3);
   return added("baddbmm", in, {in[1].shape()[0], in[1].shape()[1], in[2].shape()[2]}, attrs);
 }
+
+std::span<OpInfo* const> addmm_ops() { return infos_of(AddmmOps{}); }
 
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Shape rules of the reductions that give indices.
 #include "arg_reduce.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -46,5 +47,7 @@ OutSpecs Max::infer(Inputs in, const Attrs& attrs) {
 OutSpecs Min::infer(Inputs in, const Attrs& attrs) {
   return values_and_indices(in, attrs, traits.name);
 }
+
+std::span<OpInfo* const> arg_reduce_ops() { return infos_of(ArgReduceOps{}); }
 
 }  // namespace mezzo::op

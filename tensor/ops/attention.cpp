@@ -1,6 +1,7 @@
 // Shape rules of attention.
 #include "attention.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -111,5 +112,7 @@ std::array<Tensor, 3> heads_of_projection(const Tensor& qkv, std::int64_t heads)
   };
   return {part(0), part(1), part(2)};
 }
+
+std::span<OpInfo* const> attention_ops() { return infos_of(AttentionOps{}); }
 
 }  // namespace mezzo::op

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "norm_checks.h"
 
@@ -71,5 +72,7 @@ OutSpecs BatchNormReluBackward::infer(Inputs in, const Attrs& attrs) {
 }
 
 OutSpecs UpdateRunning::infer(Inputs in, const Attrs&) { return {{in[0].shape(), in[0].dtype()}}; }
+
+std::span<OpInfo* const> batch_norm_ops() { return infos_of(BatchNormOps{}); }
 
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Shape rules of the ops on class indices.
 #include "classes.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "gather.h"
 
@@ -22,5 +23,7 @@ OutSpecs OneHot::infer(Inputs in, const Attrs& attrs) {
   shape.push_back(attrs.classes);
   return {{shape, DType::i64}};
 }
+
+std::span<OpInfo* const> classes_ops() { return infos_of(ClassesOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 #include "conv.h"
 
 #include "../core/checked_size.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -153,5 +154,7 @@ OutSpecs ConvWeight::infer(Inputs in, const Attrs& attrs) {
            .dtype = require_one_floating_dtype("conv_weight", in),
            .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
 }
+
+std::span<OpInfo* const> conv_ops() { return infos_of(ConvOps{}); }
 
 }  // namespace mezzo::op

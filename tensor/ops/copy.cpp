@@ -5,6 +5,7 @@
 
 #include "../core/api_scope.h"
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../device/backend.h"
 #include "../device/capture.h"
 #include "../text/text.h"
@@ -139,3 +140,9 @@ const Tensor& Tensor::copy_(const Tensor& source, const CopyOptions& options) co
 }
 
 }  // namespace mezzo
+
+namespace mezzo::op {
+
+std::span<OpInfo* const> copy_ops() { return infos_of(CopyOps{}); }
+
+}  // namespace mezzo::op

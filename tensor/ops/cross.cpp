@@ -2,6 +2,7 @@
 #include "cross.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -51,5 +52,7 @@ OutSpecs Cross::infer(Inputs in, const Attrs& attrs) {
   }
   return {{shape, dtype}};
 }
+
+std::span<OpInfo* const> cross_ops() { return infos_of(CrossOps{}); }
 
 }  // namespace mezzo::op

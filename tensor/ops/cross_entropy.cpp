@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "gather.h"
 
@@ -67,5 +68,7 @@ OutSpecs CrossEntropyIndices::infer(Inputs in, const Attrs& attrs) {
 OutSpecs CrossEntropyBackward::infer(Inputs in, const Attrs& attrs) {
   return {{in[1].shape(), attrs.result}};
 }
+
+std::span<OpInfo* const> cross_entropy_ops() { return infos_of(CrossEntropyOps{}); }
 
 }  // namespace mezzo::op

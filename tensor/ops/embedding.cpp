@@ -2,6 +2,7 @@
 #include "embedding.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "gather.h"
 
@@ -41,5 +42,7 @@ OutSpecs EmbeddingGrad::infer(Inputs in, const Attrs& attrs) {
   if (attrs.padding_idx >= 0) padding_row("embedding_grad", attrs.padding_idx, attrs.rows);
   return {{{attrs.rows, in[1].shape().back()}, in[1].dtype()}};
 }
+
+std::span<OpInfo* const> embedding_ops() { return infos_of(EmbeddingOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 #include "exponents.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -30,5 +31,7 @@ OutSpecs ChangeHistograms::infer(Inputs in, const NoAttrs&) {
                                    .got = str(in[0].shape(), " and ", in[1].shape())});
   return {kCounts, kLargest, kCounts, kLargest};
 }
+
+std::span<OpInfo* const> exponents_ops() { return infos_of(ExponentOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 #include "gather.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -87,5 +88,7 @@ OutSpecs ScatterAdd::infer(Inputs in, const Attrs& attrs) {
   const Tensor valued[] = {in[0], in[2]};
   return {{in[0].shape(), promoted_dtype(valued)}};
 }
+
+std::span<OpInfo* const> gather_ops() { return infos_of(GatherOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 #include "grid_sample.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -40,5 +41,7 @@ OutSpecs GridSampleBackward::infer(Inputs in, const Attrs& attrs) {
   return {{attrs.wants_x ? in[1].shape() : Shape{0}, in[1].dtype()},
           {attrs.wants_grid ? in[2].shape() : Shape{0}, in[2].dtype()}};
 }
+
+std::span<OpInfo* const> grid_sample_ops() { return infos_of(GridSampleOps{}); }
 
 }  // namespace mezzo::op

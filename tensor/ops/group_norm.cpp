@@ -1,6 +1,7 @@
 // Shape rules of normalisation over groups of channels.
 #include "group_norm.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "norm_checks.h"
 
@@ -50,5 +51,7 @@ OutSpecs InstanceNorm::infer(Inputs in, const Attrs&) {
                                    .expected = "more than one element per channel"});
   return normalised(in, x.shape()[1], traits.name);
 }
+
+std::span<OpInfo* const> group_norm_ops() { return infos_of(GroupNormOps{}); }
 
 }  // namespace mezzo::op

@@ -3,6 +3,7 @@
 
 #include "../core/checked_size.h"
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "gather.h"
 
@@ -114,5 +115,7 @@ OutSpecs IndexPut::infer(Inputs in, const Attrs& attrs) {
 OutSpecs Nonzero::infer(Inputs in, const Attrs& attrs) {
   return {{{attrs.count, in[0].dim()}, DType::i64}};
 }
+
+std::span<OpInfo* const> index_ops() { return infos_of(IndexOps{}); }
 
 }  // namespace mezzo::op

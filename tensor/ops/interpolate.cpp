@@ -1,6 +1,7 @@
 // Shape rules of resizing.
 #include "interpolate.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -60,5 +61,7 @@ OutSpecs InterpolateFunctions::infer(Inputs in, const Attrs& attrs) {
 OutSpecs InterpolateBackward::infer(Inputs in, const Attrs& attrs) {
   return {{.shape = attrs.sizes, .dtype = in[0].dtype(), .format = attrs.format}};
 }
+
+std::span<OpInfo* const> interpolate_ops() { return infos_of(InterpolateOps{}); }
 
 }  // namespace mezzo::op

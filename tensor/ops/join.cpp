@@ -3,6 +3,7 @@
 
 #include "../core/checked_size.h"
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -48,5 +49,7 @@ OutSpecs Cat::infer(Inputs in, const Attrs& attrs) {
   }
   return {{shape, promoted_dtype(in)}};
 }
+
+std::span<OpInfo* const> join_ops() { return infos_of(JoinOps{}); }
 
 }  // namespace mezzo::op

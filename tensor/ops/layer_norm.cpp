@@ -1,6 +1,7 @@
 // Shape rules of normalisation over the trailing dimensions.
 #include "layer_norm.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "norm_checks.h"
 
@@ -60,5 +61,7 @@ OutSpecs RmsNorm::infer(Inputs in, const Attrs& attrs) {
   check_values(in[0], in[1], attrs.dims, "weight", traits.name);
   return {{in[0].shape(), in[0].dtype()}, per_row(in[0], attrs.dims)};
 }
+
+std::span<OpInfo* const> layer_norm_ops() { return infos_of(LayerNormOps{}); }
 
 }  // namespace mezzo::op

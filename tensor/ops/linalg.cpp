@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -117,5 +118,7 @@ OutSpecs Pinv::infer(Inputs in, const Attrs& attrs) {
   require_tolerance("atol", attrs.atol);
   return {{batch_with(in[0], {in[0].size(-1), in[0].size(-2)}), in[0].dtype()}};
 }
+
+std::span<OpInfo* const> linalg_ops() { return infos_of(LinalgOps{}); }
 
 }  // namespace mezzo::op

@@ -80,4 +80,6 @@ void sum_columns(const Tensor& g, Tensor& sums) {
   sum.kernel[kind_of(g)](sum, {&g, 1}, {&sums, 1}, &rows);
 }
 
+std::span<OpInfo* const> linear_chain_ops() { return infos_of(LinearChainOps{}); }
+
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Checks of the losses.
 #include "loss.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -11,5 +12,7 @@ void require_plain_reduction(std::string_view op, Reduction reduction) {
                           .got = "batchmean",
                           .expected = "none, sum or mean"});
 }
+
+std::span<OpInfo* const> loss_ops() { return infos_of(LossOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 #include "matmul.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -117,5 +118,7 @@ OutSpecs Vecdot::infer(Inputs in, const NoAttrs&) {
   shape.erase(shape.rank() - 1);
   return {{shape, require_one_number_dtype("vecdot", in)}};
 }
+
+std::span<OpInfo* const> matmul_ops() { return infos_of(MatmulOps{}); }
 
 }  // namespace mezzo::op

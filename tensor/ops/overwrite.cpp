@@ -1,6 +1,7 @@
 // Shape rule of index_copy.
 #include "overwrite.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "gather.h"
 
@@ -47,5 +48,7 @@ Tensor filled_rows(std::string_view op, const Tensor& x, std::int64_t dim, const
   if (x.dim() > 0) rows[d] = index.numel();
   return value.to(x.dtype()).to(x.device()).expand(rows);
 }
+
+std::span<OpInfo* const> overwrite_ops() { return infos_of(OverwriteOps{}); }
 
 }  // namespace mezzo::op

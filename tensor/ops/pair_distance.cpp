@@ -2,6 +2,7 @@
 #include "pair_distance.h"
 
 #include "../core/checked_size.h"
+#include "../core/registry.h"
 
 namespace mezzo::op {
 
@@ -21,5 +22,7 @@ OutSpecs TriangleDistance::infer(Inputs in, const Attrs&) {
 OutSpecs TriangleDistanceBackward::infer(Inputs in, const Attrs&) {
   return {{in[2].shape(), in[2].dtype()}};
 }
+
+std::span<OpInfo* const> pair_distance_ops() { return infos_of(PairDistanceOps{}); }
 
 }  // namespace mezzo::op

@@ -3,6 +3,7 @@
 #include "place.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 
 namespace mezzo::op {
 
@@ -23,5 +24,7 @@ PlaceAttrs channels_at_end(const PlaceAttrs& attrs, int rank) {
         attrs.dims[static_cast<std::size_t>(dim_at(MemoryFormat::channels_last, rank, place))];
   return moved;
 }
+
+std::span<OpInfo* const> place_ops() { return infos_of(PlaceOps{}); }
 
 }  // namespace mezzo::op

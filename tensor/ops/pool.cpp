@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "../core/checked_size.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -177,5 +178,7 @@ MZ_POOL_SHAPE_RULES(1)
 MZ_POOL_SHAPE_RULES(2)
 MZ_POOL_SHAPE_RULES(3)
 #undef MZ_POOL_SHAPE_RULES
+
+std::span<OpInfo* const> pool_ops() { return infos_of(PoolOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 #include "recurrent.h"
 
 #include "../core/checked_size.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -101,5 +102,7 @@ std::array<ParameterPlace, 5> parameter_places(Inputs in, const std::array<bool,
   }
   return places;
 }
+
+std::span<OpInfo* const> recurrent_ops() { return infos_of(RecurrentOps{}); }
 
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Shape rules of the reductions.
 #include "reduce.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -70,5 +71,7 @@ OutSpecs Sum::infer(Inputs in, const Attrs& attrs) {
   const DType dtype = is_floating(in[0].dtype()) ? in[0].dtype() : DType::i64;
   return {{reduced_shape(in[0].shape(), attrs), dtype}};
 }
+
+std::span<OpInfo* const> reduce_ops() { return infos_of(ReduceOps{}); }
 
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Shape rule of renorm.
 #include "renorm.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 #include "require.h"
 
@@ -30,5 +31,7 @@ OutSpecs Renorm::infer(Inputs in, const Attrs& attrs) {
   wrap_dim(attrs.dim, in[0].dim(), traits.name.data());
   return {{in[0].shape(), in[0].dtype()}};
 }
+
+std::span<OpInfo* const> renorm_ops() { return infos_of(RenormOps{}); }
 
 }  // namespace mezzo::op

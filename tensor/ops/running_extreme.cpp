@@ -1,6 +1,8 @@
 // Shape rules of the running extremes.
 #include "running_extreme.h"
 
+#include "../core/registry.h"
+
 namespace mezzo::op {
 
 namespace {
@@ -19,5 +21,7 @@ OutSpecs Cummax::infer(Inputs in, const Attrs& attrs) {
 OutSpecs Cummin::infer(Inputs in, const Attrs& attrs) {
   return with_indices("cummin", in[0], attrs.dim);
 }
+
+std::span<OpInfo* const> running_extreme_ops() { return infos_of(RunningExtremeOps{}); }
 
 }  // namespace mezzo::op

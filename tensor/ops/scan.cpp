@@ -1,6 +1,8 @@
 // Shape rules of the running sums and products.
 #include "scan.h"
 
+#include "../core/registry.h"
+
 namespace mezzo::op {
 
 namespace {
@@ -16,5 +18,7 @@ OutSpecs CumprodBackward::infer(Inputs in, const Attrs&) {
 }
 
 OutSpecs Cumsum::infer(Inputs in, const Attrs&) { return accumulated(in[0]); }
+
+std::span<OpInfo* const> scan_ops() { return infos_of(ScanOps{}); }
 
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Shape rules of the softmax family.
 #include "softmax.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -29,5 +30,7 @@ OutSpecs Softmax::infer(Inputs in, const Attrs&) { return like_input(in, traits.
 OutSpecs SoftmaxBackward::infer(Inputs in, const Attrs&) {
   return {{in[1].shape(), in[1].dtype()}};
 }
+
+std::span<OpInfo* const> softmax_ops() { return infos_of(SoftmaxOps{}); }
 
 }  // namespace mezzo::op

@@ -2,6 +2,7 @@
 #include "sort.h"
 
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -47,5 +48,7 @@ OutSpecs Kthvalue::infer(Inputs in, const Attrs& attrs) {
     shape.erase(dim);
   return {{shape, in[0].dtype()}, {shape, DType::i64}};
 }
+
+std::span<OpInfo* const> sort_ops() { return infos_of(SortOps{}); }
 
 }  // namespace mezzo::op

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -53,5 +54,7 @@ OutSpecs VectorNorm::infer(Inputs in, const Attrs& attrs) {
                       .expected = "at least one element along the reduced dimensions"});
   return floating_reduction(in[0], attrs.reduce(), traits.name);
 }
+
+std::span<OpInfo* const> statistics_ops() { return infos_of(StatisticsOps{}); }
 
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Shape rules of normalisation over a batch on several ranks.
 #include "sync_batch_norm.h"
 
+#include "../core/registry.h"
 #include "norm_checks.h"
 
 namespace mezzo::op {
@@ -25,5 +26,7 @@ OutSpecs ChannelGradientSums::infer(Inputs in, const NoAttrs&) {
 OutSpecs SyncBatchNormBackward::infer(Inputs in, const Attrs&) {
   return {{.shape = in[1].shape(), .dtype = in[1].dtype(), .format = in[1].memory_format()}};
 }
+
+std::span<OpInfo* const> sync_batch_norm_ops() { return infos_of(SyncBatchNormOps{}); }
 
 }  // namespace mezzo::op

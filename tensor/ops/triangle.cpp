@@ -1,6 +1,7 @@
 // Shape rules of tril and triu.
 #include "triangle.h"
 
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -19,5 +20,7 @@ OutSpecs same_matrices(const char* op, const Tensor& x) {
 OutSpecs Tril::infer(Inputs in, const Attrs&) { return same_matrices("tril", in[0]); }
 
 OutSpecs Triu::infer(Inputs in, const Attrs&) { return same_matrices("triu", in[0]); }
+
+std::span<OpInfo* const> triangle_ops() { return infos_of(TriangleOps{}); }
 
 }  // namespace mezzo::op

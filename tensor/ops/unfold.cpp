@@ -2,6 +2,7 @@
 #include "unfold.h"
 
 #include "../core/checked_size.h"
+#include "../core/registry.h"
 #include "../text/text.h"
 
 namespace mezzo::op {
@@ -74,5 +75,7 @@ OutSpecs Fold::infer(Inputs in, const Attrs& attrs) {
     shape.push_back(size);
   return {{shape, x.dtype()}};
 }
+
+std::span<OpInfo* const> unfold_ops() { return infos_of(UnfoldOps{}); }
 
 }  // namespace mezzo::op

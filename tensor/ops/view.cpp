@@ -5,6 +5,7 @@
 
 #include "../core/checked_size.h"
 #include "../core/dispatch.h"
+#include "../core/registry.h"
 #include "../memory/out_of_memory.h"
 #include "../text/text.h"
 
@@ -392,3 +393,9 @@ Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, std::int64
 }
 
 }  // namespace mezzo
+
+namespace mezzo::op {
+
+std::span<OpInfo* const> view_ops() { return infos_of(ViewOps{}); }
+
+}  // namespace mezzo::op

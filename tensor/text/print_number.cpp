@@ -51,8 +51,13 @@ Decimal shortest(double x, DType dtype) {
     case DType::f16: return shortest_by_trial<Half>(static_cast<float>(size));
     case DType::bf16: return shortest_by_trial<BFloat16>(static_cast<float>(size));
     case DType::f32: return shortest_standard(static_cast<float>(size));
-    default: return shortest_standard(size);
+    case DType::f64:
+    case DType::boolean:
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: break;
   }
+  return shortest_standard(size);
 }
 
 std::string without_trailing_zeros(std::string text) {

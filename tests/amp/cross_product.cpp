@@ -29,8 +29,6 @@ amp::Options options_of(const char* level, const Choice<amp::LossScale>& scale,
   return options;
 }
 
-bool casts_ops(const std::string& level) { return level == "O1" || level == "O4"; }
-
 /** True for levels in f32 and bf16, whose exponent range makes scaling by powers of two exact. */
 bool scales_exactly(const std::string& level) {
   return level == "O0" || level == "O4" || level == "O5";
@@ -56,7 +54,7 @@ TEST_CASE(
           INFO(level << ", loss scale " << scale.name << ", keep_batchnorm_fp32 " << batch_norm.name
                      << ", " << kind.name);
           const amp::Options options = options_of(level, scale, batch_norm);
-          if (casts_ops(level) && batch_norm.value) {
+          if (levels::op_casts(level) && batch_norm.value) {
             CHECK_THROWS_WITH_AS_TEXT(
                 train(options, kind.make), ValueError,
                 str("amp::initialize: keep_batchnorm_fp32: ", level,

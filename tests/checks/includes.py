@@ -3,7 +3,8 @@
 Folders include only lower ones: tensor <- autograd <- nn, optim <- amp <- measure; cuda includes
 tensor and optim. Third-party headers are confined to a few files. A file that defines the shape rule, a kernel
 or the gradient of an op in tensor/ops/NAME.h is called NAME or NAME_PART in every folder; for an op
-in tensor/elementwise/NAME.h, elementwise_NAME.
+in tensor/elementwise/NAME.h, elementwise_NAME. tensor/ops/list.inc has a line for each header with a
+list of ops.
 
 Usage: includes.py
 """
@@ -43,6 +44,8 @@ OP_FOLDERS = ('tensor/ops', 'tensor/cpu', 'autograd/rules', 'cuda/kernels', 'cud
 SHARED_KERNELS = {
     'product': {'addmm', 'matmul'},  # every matrix product (tensor/ops/product.h)
 }
+# A header of tensor/ops whose list has ops of other headers.
+LISTS_OTHERS = 'product'
 # Files of autograd/ops, where the functions of several stems may form a family, that have the stem
 # of no op.
 FAMILIES = {
@@ -124,8 +127,19 @@ def complaints_about_family(path, stems):
         yield 'has the stem of no header of tensor/ops or tensor/elementwise'
 
 
+def complaints_about_list():
+    """Where list.inc and the headers with a list of ops differ."""
+    text = (ROOT / 'tensor/ops/list.inc').read_text(encoding='utf-8')
+    listed = re.findall(r'^MZ_(?:KERNEL_)?OPS\((\w+)\)$', text, re.MULTILINE)
+    with_ops = sorted(path.stem for path in sources('tensor/ops', suffixes=('.h', ))
+                      if path.stem != LISTS_OTHERS
+                      and re.search(r'^using \w+Ops =', (ROOT / path).read_text('utf-8'), re.M))
+    if listed != with_ops:
+        yield f'differs from the headers with ops: {sorted(set(listed) ^ set(with_ops))} or order'
+
+
 def main():
-    failures = []
+    failures = [f'tensor/ops/list.inc: {complaint}' for complaint in complaints_about_list()]
     stem_of = stems_of_ops()
     entered = []
     for path in sources(*ROOMS, 'samples', 'tests'):

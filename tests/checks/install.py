@@ -1,4 +1,4 @@
-"""Installs the build into a scratch folder and builds users' programs against it.
+"""Installs the build into a scratch folder by its tags and builds users' programs against it.
 
 Uses pkg-config (shared and static) and CMake.
 
@@ -43,7 +43,8 @@ def main(build, meson, *compilers):
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
         must([
-            meson, 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', scratch / 'root'
+            meson, 'install', '-C', build, '--no-rebuild', '--quiet', '--tags', 'runtime,devel',
+            '--destdir', scratch / 'root'
         ])
         pc_file = next((scratch / 'root').rglob('mezzo.pc'))
         libdir = pc_file.parent.parent

@@ -26,10 +26,8 @@ void at_every_level(const char* what, Result result, const Make& make, const Cal
     const auto layer = make();
     const auto session = amp::initialize(layer, {.opt_level = level, .verbosity = 0});
     const Tensor y = call(layer);
-    const bool casts_ops = level == "O1" || level == "O4";
-    const DType low = level == "O4" ? bf16 : f16;
-    // At the other levels the session casts the model's results to f32.
-    CHECK(y.dtype() == (casts_ops && result == Result::low ? low : f32));
+    // At levels without op casts the session casts the model's results to f32.
+    CHECK(y.dtype() == (result == Result::low ? levels::op_casts(level).value_or(f32) : f32));
     CHECK(all_finite(y));
     if (!y.requires_grad()) continue;
     sum(y.to(f32) * y.to(f32)).backward();
@@ -99,12 +97,19 @@ TEST_CASE("the small layers at every level") {
   const Tensor x = randn({2, 4, 4, 6}, {.requires_grad = true}),
                v = randn({3, 5}, {.requires_grad = true});
   const Tensor w = randn({3, 5}), sequence = randn({2, 4, 6}, {.requires_grad = true});
+  LEVELS(low, (nn::Linear{5, 2}), m(v));
   LEVELS(f32, (nn::Bilinear{5, 5, 2}), m(v, w));
+  LEVELS(f32, (nn::Embedding{5, 3}), m(tensor({0, 4, 2}, {.dtype = i64})));
   LEVELS(low, nn::PReLU{}, m(x));
   LEVELS(f32, nn::RReLU{}, m(x));
   LEVELS(f32, nn::Softmax2d{}, m(x));
   LEVELS(f32, nn::Dropout2d{}, m(x));
   LEVELS(f32, nn::AlphaDropout{}, m(x));
+  LEVELS(f32, nn::FeatureAlphaDropout{}, m(x));
+  LEVELS(f32, (nn::Threshold{0.1, 0}), m(x));
+  LEVELS(f32, nn::LayerNorm{6}, m(x));
+  LEVELS(f32, nn::RMSNorm{6}, m(x));
+  LEVELS(f32, (nn::GroupNorm{2, 4}), m(x));
   LEVELS(f32, (nn::InstanceNorm2d{4, {.affine = true, .track_running_stats = true}}), m(x));
   LEVELS(f32, nn::InstanceNorm1d{4}, m(sequence));
   LEVELS(f32, nn::LocalResponseNorm{3}, m(x));
@@ -112,6 +117,7 @@ TEST_CASE("the small layers at every level") {
   LEVELS(f32, nn::PixelUnshuffle{2}, m(x));
   LEVELS(f32, nn::ChannelShuffle{2}, m(x));
   LEVELS(f32, (nn::Upsample{{.scale_factor = 2}}), m(x));
+  LEVELS(f32, (nn::UpsamplingNearest2d{{.scale_factor = 2}}), m(x));
   LEVELS(f32, (nn::UpsamplingBilinear2d{{.size = {3, 5}}}), m(x));
   LEVELS(f32, nn::ReflectionPad2d{1}, m(x));
   LEVELS(f32, nn::CircularPad1d{1}, m(sequence));

@@ -20,8 +20,11 @@ DType cast_dtype(Precision tag, DType dtype, DType low) {
   switch (amp::action(tag, true)) {
     case amp::Action::to_low: return low;
     case amp::Action::to_f32: return f32;
-    default: return dtype;
+    case amp::Action::keep:
+    case amp::Action::promote:
+    case amp::Action::refuse: break;
   }
+  return dtype;
 }
 
 struct Outcome {

@@ -82,14 +82,14 @@ TEST_CASE("an mlp with gelu has the bits of the separate ops where gelu is not f
                              Form{MlpActivation::gelu_tanh, GeluApproximation::tanh}}) {
       INFO(name(dtype) << ", gelu form " << static_cast<int>(form.approximate));
       const Layers layers(dtype, {9, 24, 136, 5}, 7);
-      const bool rides = !(layers.x.device() == cpu) && (dtype == f16 || dtype == bf16) &&
+      const bool fuses = !(layers.x.device() == cpu) && (dtype == f16 || dtype == bf16) &&
                          form.approximate == GeluApproximation::tanh;
       const auto parts = layers.results(layers.by_parts(
           [&](const Tensor& h) { return gelu(h, {.approximate = form.approximate}); }));
       const auto whole = layers.results(
           mlp(layers.x, layers.weights, layers.biases, {.activation = form.activation}));
-      if (!rides) CHECK(same_bits(parts, whole));
-      for (std::size_t i = 0; rides && i < parts.size(); ++i)
+      if (!fuses) CHECK(same_bits(parts, whole));
+      for (std::size_t i = 0; fuses && i < parts.size(); ++i)
         CHECK(difference(whole[i], parts[i]) < (dtype == f16 ? 0.02 : 0.1));
     }
 }

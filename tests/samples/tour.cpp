@@ -113,7 +113,7 @@ TEST_CASE("tour 3: results above 65504 are inf, and O1 saves some", "[samples][t
     CHECK(found.ops[i].in_o1 == (tags[i] == "f32" ? found.ops[i].in_f32 : to_f16(exact[i])));
   }
   CHECK(found.mean_of_squares == INFINITY);
-  CHECK(found.culprit == "mul");
+  CHECK(found.op == "mul");
   CHECK(found.message == "mul: f16[1,4]@cpu from inputs of 300");
   CHECK(found.with_override == 90000);
 }

@@ -207,6 +207,12 @@ void add_training_rows(std::vector<Row>& rows) {
                                made<FusedNovoGrad, [] { return FusedNovoGradOptions{}; }>, 6));
   rows.push_back(optimizer_row("FusedAdagrad f32",
                                made<FusedAdagrad, [] { return FusedAdagradOptions{}; }>, 5));
+  rows.push_back(optimizer_row("RMSprop f32", made<RMSprop, [] { return RMSpropOptions{}; }>, 5));
+  rows.push_back(
+      optimizer_row("Adadelta f32", made<Adadelta, [] { return AdadeltaOptions{}; }>, 7));
+  rows.push_back(optimizer_row("Adamax f32", made<Adamax, [] { return AdamaxOptions{}; }>, 7));
+  rows.push_back(optimizer_row("NAdam f32", made<NAdam, [] { return NAdamOptions{}; }>, 7));
+  rows.push_back(optimizer_row("RAdam f32", made<RAdam, [] { return RAdamOptions{}; }>, 7));
   rows.push_back(clip_row());
   rows.push_back(graph_row());
   for (const auto& [level, tolerance_of_level] :
