@@ -1,4 +1,4 @@
-// OwnKernels: a scope that disables cuBLASLt and cuDNN. Parsed by g++ and by nvcc.
+// OwnKernels: a scope that disables cuBLASLt, cuDNN and CUB. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "../tensor/core/macros.h"

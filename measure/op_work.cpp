@@ -60,7 +60,9 @@ double flops_of(std::string_view name, Inputs in, Inputs out) {
 
 OpWork op_work(const OpInfo& op, Inputs in, Inputs out) {
   if (op.composite != nullptr || op.view != nullptr) return {};
-  return {flops_of(op.traits.name, in, out), bytes(in) + bytes(out)};
+  const std::string_view name = op.traits.name;
+  const double steps = name.starts_with("recurrent_layer") ? static_cast<double>(in[0].size(0)) : 0;
+  return {flops_of(name, in, out), bytes(in) + bytes(out), steps};
 }
 
 OpWork backward_work(const OpInfo& op, Inputs gy, Inputs gradients) {

@@ -10,11 +10,13 @@ namespace mezzo {
 struct OpWork {
   double flops = 0;  // multiplications and additions; 0 for ops limited by memory bandwidth
   double bytes = 0;  // of operands and results, each counted once
+  double steps = 0;  // time steps of a recurrent layer, each of which waits for the one before
 
   /** Adds the work of another op. */
   OpWork& operator+=(const OpWork& other) {
     flops += other.flops;
     bytes += other.bytes;
+    steps += other.steps;
     return *this;
   }
 };

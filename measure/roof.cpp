@@ -21,7 +21,9 @@ double Roof::flops_per_s(DType operands) const {
 
 double Roof::seconds(const OpWork& work, DType operands) const {
   const auto time = [](double amount, double rate) { return rate > 0 ? amount / rate : 0; };
-  return std::max({time(work.flops, flops_per_s(operands)), time(work.bytes, cache_bytes_per_s),
+  const double step = is_low(operands) ? low_step_seconds : step_seconds;
+  return work.steps * step +
+         std::max({time(work.flops, flops_per_s(operands)), time(work.bytes, cache_bytes_per_s),
                    time(work.bytes - 2 * cache_bytes, memory_bytes_per_s), op_seconds});
 }
 
@@ -29,7 +31,8 @@ Roof Roof::best_of(const Roof& other) const {
   Roof best;
   for (double Roof::*limit :
        {&Roof::f32_flops_per_s, &Roof::f16_flops_per_s, &Roof::bf16_flops_per_s,
-        &Roof::memory_bytes_per_s, &Roof::cache_bytes_per_s, &Roof::cache_bytes, &Roof::op_seconds})
+        &Roof::memory_bytes_per_s, &Roof::cache_bytes_per_s, &Roof::cache_bytes, &Roof::op_seconds,
+        &Roof::step_seconds, &Roof::low_step_seconds})
     best.*limit = std::max(this->*limit, other.*limit);
   return best;
 }

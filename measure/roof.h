@@ -17,6 +17,8 @@ struct MZ_API Roof {
   double cache_bytes_per_s = 0;   // the same for data in a cache, at the fastest size measured
   double cache_bytes = 0;         // what the caches of level 2 and above hold together
   double op_seconds = 0;          // least time of an op, such as a kernel's on a GPU; not measured
+  double step_seconds = 0;        // of a time step of a recurrent layer; not measured
+  double low_step_seconds = 0;    // the same with operands of f16 or bf16
 
   /** Returns the limit for products of operands of this dtype; f32's for dtypes other than f16 and
    *  bf16. */
@@ -26,8 +28,10 @@ struct MZ_API Roof {
    * has operands of this dtype: the longest of flops / flops_per_s, bytes / cache_bytes_per_s,
    * since all traffic passes the caches, (bytes - 2 cache_bytes) / memory_bytes_per_s, since at
    * most cache_bytes of what the op reads were in the caches before, and as many of what it wrote
-   * are still there afterwards, and op_seconds. Limits that are 0 (not measured) do not count. This
-   * is the roofline model (Williams, Waterman and Patterson, 2009) with two levels of memory. */
+   * are still there afterwards, and op_seconds. The time steps of a recurrent layer are added: the
+   * products of its inputs come before them, those of weight gradients after them. Limits that are
+   * 0 (not measured) do not count. This is the roofline model (Williams, Waterman and Patterson,
+   * 2009) with two levels of memory. */
   double seconds(const OpWork& work, DType operands = f32) const;
 
   /** Returns the larger of both for each limit. Two measurements at different times find the limits

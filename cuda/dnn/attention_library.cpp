@@ -78,8 +78,8 @@ constexpr int kMostLengths = 16, kMostLengthsOfOneQuery = 2;
 
 class CheckedProblems {
  public:
-  /** Enqueues the problem if the library has passed the comparison for its kind. Kinds not compared
-   *  yet are compared first, except within a capture, where the call returns false. */
+  /** Enqueues the problem if the library keeps NaN in its kind. That is checked once for each kind;
+   *  within a capture, a call of a kind not checked yet returns false. */
   bool serve(const Attention& problem, Device device) {
     Key key = problem.kind();
     key.push_back(device.index);
@@ -95,7 +95,7 @@ class CheckedProblems {
     const Outcome outcome = tried(problem, device);
     if (outcome == Outcome::no_engine) return false;  // not cached: asking again is cheap
     ++lengths;
-    return served_[key] = outcome == Outcome::proved;
+    return served_[key] = outcome == Outcome::good;
   }
 
  private:
@@ -110,13 +110,13 @@ class CheckedProblems {
       family.push_back(has ? 1 : 0);
     return family;
   }
-  enum class Outcome : std::uint8_t { no_engine, proved, unfit };
+  enum class Outcome : std::uint8_t { no_engine, good, unfit };
 
-  /** Solves the problem, and then compares the library with Mezzo's kernels. */
+  /** Solves the problem, and then checks the library. */
   static Outcome tried(const Attention& problem, Device device) {
     try {
       if (!dnn::attend(problem, device, current_stream(device))) return Outcome::no_engine;
-      if (attention_is_proved(problem, device)) return Outcome::proved;
+      if (attention_keeps_nan(problem, device)) return Outcome::good;
     } catch (const OutOfMemory&) {
       return Outcome::unfit;  // the op itself needs less memory
     }
@@ -126,7 +126,7 @@ class CheckedProblems {
                  problem.dtype, " [", problem.entries, ", ", problem.heads, ", ", problem.queries,
                  ", ", problem.features, "] and ", problem.keys, " keys",
                  problem.bias.exists() ? " with a mask" : "", problem.drops ? " with dropout" : "",
-                 " differ from those of Mezzo's kernels; such calls use Mezzo's kernels"));
+                 " lose nan; such calls use Mezzo's kernels"));
     return Outcome::unfit;
   }
 

@@ -1,5 +1,5 @@
-// Attention by cuDNN: which calls use it, and the comparison with Mezzo's own kernels that precedes
-// the first use of each kind.
+// Attention by cuDNN: which calls use it. tests/gpu/attention.cpp compares its results with those
+// of Mezzo's own kernels.
 #pragma once
 
 #include "../../tensor/ops/attention.h"
@@ -20,9 +20,9 @@ bool attention_backward_by_library(Inputs in, Outputs out,
 void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs);
 void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs);
 
-/** Returns true if cuDNN and Mezzo's own kernels agree on a problem of this kind with random
- *  operands in the same layout: equal within the precision of the dtype, the same bits when
- *  repeated, and NaN propagated. Synchronises with the device. Errors: CudaError, OutOfMemory. */
-bool attention_is_proved(const dnn::Attention& kind, Device device);
+/** Returns true if cuDNN's results for a problem of this kind are NaN where the operands are. Else
+ *  an overflow would be hidden from the loss scaler. Synchronises with the device. Errors:
+ * CudaError, OutOfMemory. */
+bool attention_keeps_nan(const dnn::Attention& kind, Device device);
 
 }  // namespace mezzo::gpu

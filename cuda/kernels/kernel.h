@@ -2,9 +2,9 @@
 // tests/emulator/cuda.h before each kernel file, which provides the CUDA keywords for a C++
 // compiler.
 //
-// Rules that keep a kernel file valid for both: no <<<>>>, no CUDA header, no CUB, no inline PTX
-// without a portable branch; blocks are multiples of a warp; all threads of a block reach every
-// barrier, all lanes of a warp every shuffle.
+// Rules that keep a kernel file valid for both: no <<<>>>, no CUDA header but those of CUB that
+// tests/emulator/cub/ has, too; no inline PTX without a portable branch; blocks are multiples of a
+// warp; all threads of a block reach every barrier, all lanes of a warp every shuffle.
 #pragma once
 
 #include <cstddef>
@@ -52,9 +52,38 @@ void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream,
   runtime::check_launch(grid.place);
 #else
   emulator::launch({grid.place.file, grid.place.line, stream}, kernel,
-                   {static_cast<unsigned>(grid.blocks), 1, 1},
-                   {static_cast<unsigned>(grid.threads), 1, 1}, grid.shared, arguments...);
+                   {{static_cast<unsigned>(grid.blocks), 1, 1},
+                    {static_cast<unsigned>(grid.threads), 1, 1},
+                    grid.shared},
+                   arguments...);
 #endif
+}
+
+/** Launches a kernel whose blocks wait for each other (a cooperative launch): all of them run at
+ *  once. Errors: CudaError, also for more blocks than resident_blocks(). */
+template <class... Ps>
+void launch_together(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream,
+                     Ps... arguments) {
+#ifdef __CUDACC__
+  void* addresses[] = {&arguments...};
+  runtime::launch_together(reinterpret_cast<const void*>(kernel), static_cast<int>(grid.blocks),
+                           grid.threads, grid.shared, addresses, stream, grid.place);
+#else
+  emulator::launch({grid.place.file, grid.place.line, stream}, kernel,
+                   {{static_cast<unsigned>(grid.blocks), 1, 1},
+                    {static_cast<unsigned>(grid.threads), 1, 1},
+                    grid.shared,
+                    true},
+                   arguments...);
+#endif
+}
+
+/** Returns how many blocks of a kernel a device runs at once; 0 if it has no cooperative
+ *  launches. */
+template <class... Ps>
+std::int64_t resident_blocks(void (*kernel)(Ps...), const Grid& grid, int device) {
+  return runtime::resident_blocks(reinterpret_cast<const void*>(kernel), grid.threads, grid.shared,
+                                  device, grid.place);
 }
 
 }  // namespace mezzo::gpu

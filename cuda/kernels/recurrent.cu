@@ -1,10 +1,12 @@
 // The CUDA kernels of a recurrent layer in one direction: one product for the inputs of all steps,
-// then per step one product with the recurrent weights and one launch for the gates.
+// then one launch for all steps (recurrent_persistent.h), or per step one product with the
+// recurrent weights and one launch for the gates.
 #include "recurrent.h"
 
 #include "../../tensor/cpu/recurrent_formulas.h"
 #include "../attach.h"
 #include "recurrent_library.h"
+#include "recurrent_persistent.h"
 
 namespace mezzo::gpu {
 
@@ -125,7 +127,8 @@ template <class C> class LayerForward {
   void run() {
     if (!plan_.full) move_rows<C>({{}, Array(out_[0]), plan_.steps * plan_.batch, size_}, stream_);
     transform_inputs();
-    for (std::int64_t k = 0; k < plan_.steps; ++k) step(plan_.time(k));
+    if (!run_at_once())
+      for (std::int64_t k = 0; k < plan_.steps; ++k) step(plan_.time(k));
     move_rows<C>({Array(h_), Array(out_[1]), plan_.batch, size_, plan_.order, true}, stream_);
     if (kind_ == CellKind::lstm)
       move_rows<C>({Array(c_), Array(out_[2]), plan_.batch, hidden_, plan_.order, true}, stream_);
@@ -163,6 +166,23 @@ template <class C> class LayerForward {
                  .addend = {bias, kCompute, 0, 1},
                  .beta = 1},
                 device_);
+  }
+
+  /** Runs all steps in one launch. Returns false if that is not supported. */
+  bool run_at_once() {
+    if constexpr (std::is_same_v<C, float>) {
+      float* const kept = kept_.data<float>();
+      return !in_[7].defined() && run_persistent(kind_, plan_,
+                                                 {.weights = in_[4],
+                                                  .h = h_,
+                                                  .c = c_,
+                                                  .y = out_[0],
+                                                  .gates = kept,
+                                                  .extra = kept + plan_.rows * columns_,
+                                                  .apart = bias_.data<float>() + columns_});
+    } else {
+      return false;
+    }
   }
 
   void step(std::int64_t time) {
@@ -216,7 +236,9 @@ template <class C> class LayerForward {
 };
 
 void recurrent_layer(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
-  if (!recurrent_by_library(in, out, attrs)) recurrent_by_kernels(in, out, attrs);
+  if (persists(attrs, in[0], in[4].shape()[1], in[7].defined()) ||
+      !recurrent_by_library(in, out, attrs))
+    recurrent_by_kernels(in, out, attrs);
 }
 
 }  // namespace

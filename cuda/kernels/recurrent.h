@@ -17,6 +17,8 @@ namespace mezzo::gpu {
 struct Sequences : op::SequencePlan {
   const std::int64_t* order = nullptr;        // index in the batch of packed sequence i
   const std::int64_t* tensor_rows = nullptr;  // row in [T, N, ..] of each packed row
+  const std::int64_t* actives = nullptr;      // active(time) and offset(time) of each time
+  const std::int64_t* offsets = nullptr;
 
   Sequences(std::int64_t num_steps, std::int64_t num_sequences, const op::RecurrentAttrs& attrs,
             Device device)
@@ -26,11 +28,15 @@ struct Sequences : op::SequencePlan {
     for (std::int64_t i = 0; i < batch; ++i) table.push_back(sequence(i));
     for (std::int64_t time = 0; time < steps; ++time)
       for (std::int64_t i = 0; i < active(time); ++i) table.push_back(tensor_row(time, i));
+    for (std::int64_t time = 0; time < steps; ++time) table.push_back(active(time));
+    for (std::int64_t time = 0; time < steps; ++time) table.push_back(offset(time));
     const auto bytes = static_cast<std::int64_t>(table.size() * sizeof(std::int64_t));
     table_ = workspace(bytes, device);
     upload(table_, table.data(), static_cast<std::size_t>(bytes));
     order = static_cast<const std::int64_t*>(table_.raw_data());
     tensor_rows = order + batch;
+    actives = tensor_rows + rows;
+    offsets = actives + steps;
   }
 
  private:

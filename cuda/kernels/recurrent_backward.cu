@@ -1,9 +1,11 @@
-// The CUDA kernels of a recurrent layer's gradients: backward through time step by step, then one
-// product over all steps for each weight and for the input.
+// The CUDA kernels of a recurrent layer's gradients: backward through time, in one launch
+// (recurrent_persistent.h) or step by step, then one product over all steps for each weight and for
+// the input.
 #include "../../tensor/cpu/recurrent_formulas.h"
 #include "../attach.h"
 #include "recurrent.h"
 #include "recurrent_library.h"
+#include "recurrent_persistent.h"
 #include "reduce.h"
 
 namespace mezzo::gpu {
@@ -166,7 +168,8 @@ template <class C> class LayerBackward {
   }
 
   void run() {
-    for (std::int64_t k = plan_.steps - 1; k >= 0; --k) step(plan_.time(k));
+    if (!run_at_once())
+      for (std::int64_t k = plan_.steps - 1; k >= 0; --k) step(plan_.time(k));
     if (wanted_[1]) store_state(gh_, size_, out_[1]);
     if (wanted_[2]) store_state(gc_, hidden_, out_[2]);
     if (wanted_[0]) input_gradient();
@@ -220,6 +223,28 @@ template <class C> class LayerBackward {
             .input_gates = rows_from(row, input_gates_, columns_),
             .hidden_gates = rows_from(row, hidden_gates_, columns_),
             .h_before = rows_from(row, h_before_, size_)};
+  }
+
+  /** Runs all steps in one launch. Returns false if that is not supported. */
+  bool run_at_once() {
+    if constexpr (std::is_same_v<C, float>) {
+      const float* const kept = kept_.data<float>();
+      return !projects() && run_persistent_backward(kind_, plan_,
+                                                    {.weights = in_[Operand::kWhh],
+                                                     .y = y_,
+                                                     .h0 = h0_,
+                                                     .c0 = c0_,
+                                                     .gy = gy_,
+                                                     .gh = gh_,
+                                                     .gc = gc_,
+                                                     .input_gates = input_gates_,
+                                                     .hidden_gates = hidden_gates_,
+                                                     .h_before = h_before_,
+                                                     .gates = kept,
+                                                     .extra = kept + plan_.rows * columns_});
+    } else {
+      return false;
+    }
   }
 
   void step(std::int64_t time) {

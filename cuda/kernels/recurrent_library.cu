@@ -2,10 +2,16 @@
 #include "recurrent_library.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "../../tensor/core/numerics.h"
+#include "../../tensor/device/capture.h"
 #include "../../tensor/memory/transfer.h"
+#include "../../tensor/text/text.h"
 #include "../attach.h"
 #include "../library_fallback.h"
 #include "../own_kernels.h"
@@ -58,14 +64,6 @@ std::optional<dnn::Recurrent> library_layer(const Tensor& x, const Tensor& w_ih,
   if (attrs.reverse && !layer.lengths.empty()) return std::nullopt;
   layer.persistent = may_persist(layer);
   return layer;
-}
-
-/** Chooses the fastest algorithm of the library that agrees with Mezzo's kernels. Returns false if
- *  there is none. */
-bool settle(dnn::Recurrent& layer, Device device) {
-  if (layer.persistent && library_agrees(layer, device)) return true;
-  layer.persistent = false;
-  return library_agrees(layer, device);
 }
 
 std::int64_t bias_elements(const dnn::Recurrent& layer) {
@@ -236,8 +234,8 @@ template <class C> class LibraryCall {
   Tensor work_;
 };
 
-}  // namespace
-
+/** Run exactly this layer, or its gradients. They return false if cuDNN does not support it.
+ *  Errors: CudaError where it fails. */
 bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
                     const op::RecurrentAttrs& attrs) {
   bool done = false;
@@ -247,8 +245,140 @@ bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
   });
   return done;
 }
+bool differentiate_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
+                              const op::RecurrentLayerBackward::Attrs& attrs) {
+  bool done = false;
+  visit_floating_compute(layer.dtype, [&]<class C>(std::type_identity<C>) {
+    LibraryCall<C> call(layer, attrs.forward.reverse, in[0].device());
+    done = call.usable() && call.backward(in, out, attrs.wanted);
+  });
+  return done;
+}
 
-namespace {
+/** Describes a layer, for the log. */
+std::string text_of(const dnn::Recurrent& layer) {
+  return str("a recurrent layer of ", layer.dtype, ' ',
+             Shape{layer.steps, layer.batch, layer.features}, " and ", layer.hidden,
+             " hidden units", layer.persistent ? " kept on chip" : "");
+}
+
+// ---- which layers the library serves ------------------------------------------------------------
+
+/** Runs a small layer of the kind on NaN and returns true if all results are NaN. A library that
+ *  drops NaN would hide an overflow from the loss scaler. */
+template <class C> bool passes_nan_on(const dnn::Recurrent& kind, Device device) {
+  dnn::Recurrent layer = kind;
+  layer.steps = 2;
+  layer.training = true;
+  op::RecurrentAttrs attrs{.kind = layer.kind};
+  if (!layer.lengths.empty())
+    for (std::int64_t i = 0; i < layer.batch; ++i) attrs.lengths.push_back(1 + i % 2);
+  layer.lengths.assign(attrs.lengths.begin(), attrs.lengths.end());
+  const runtime::Stream stream = current_stream(device);
+  const auto zeros = [&](const Shape& shape) {
+    const Tensor x = work_tensor(shape, layer.dtype, device);
+    move_rows<C>({{}, Array(x), x.numel(), 1}, stream);
+    return x;
+  };
+  const std::int64_t columns = bias_elements(layer);
+  const Tensor x = work_tensor({layer.steps, layer.batch, layer.features}, layer.dtype, device);
+  const std::vector<unsigned char> nans(static_cast<std::size_t>(x.numel()) * item_size(x.dtype()),
+                                        0xFF);
+  upload(x, nans.data(), nans.size());
+  const std::array<Tensor, 8> in{
+      x,
+      Tensor{},
+      Tensor{},
+      zeros({columns, layer.features}),
+      zeros({columns, layer.size}),
+      Tensor{},
+      Tensor{},
+      layer.size == layer.hidden ? Tensor{} : zeros({layer.size, layer.hidden})};
+  const OutSpecs specs = op::RecurrentLayer::infer(in, attrs);
+  std::array<Tensor, 4> out;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = work_tensor(specs.items[i].shape, specs.items[i].dtype, device);
+  if (!run_by_library(layer, in, out, attrs)) return false;
+  const Tensor first = work_tensor({layer.batch * layer.size}, dtype_of<C>(), device);
+  move_rows<C>({Array(out[0]), Array(first), first.numel(), 1}, stream);
+  std::vector<C> y(static_cast<std::size_t>(first.numel()));
+  download(first, y.data(), y.size() * sizeof(C));
+  return std::all_of(y.begin(), y.end(), [](C value) { return std::isnan(value); });
+}
+
+/** Everything that the algorithm may depend on: the distribution of on-chip weights depends on the
+ *  batch, f32 products on allow_tf32(). */
+using Kind = std::array<std::int64_t, 8>;
+Kind kind_of(const dnn::Recurrent& r, Device device) {
+  return {device.index,
+          static_cast<std::int64_t>(r.kind),
+          static_cast<std::int64_t>(r.dtype),
+          r.features,
+          r.hidden,
+          r.size,
+          r.batch,
+          (r.persistent ? 1 : 0) | (r.lengths.empty() ? 0 : 2) |
+              (r.dtype == DType::f32 && allow_tf32() ? 4 : 0)};
+}
+
+/** Whether the library serves a kind, as far as known. */
+struct Answers {
+  std::mutex mutex;
+  std::map<Kind, bool> serves;
+};
+Answers& answers() {
+  static auto& all = *new Answers;  // never destroyed: tensors may outlive main
+  return all;
+}
+
+bool supports(const dnn::Recurrent& layer, Device device) {
+  bool good = false;
+  try {
+    visit_floating_compute(layer.dtype, [&]<class C>(std::type_identity<C>) {
+      good = dnn::recurrent_spaces(layer, device) && passes_nan_on<C>(layer, device);
+    });
+  } catch (const CudaError& error) {
+    bool logged = false;
+    report_failure("cuDNN", text_of(layer), error, logged);
+    good = false;
+  }
+  return good;
+}
+
+/** Returns true if cuDNN supports layers of this kind and keeps NaN. Checks once per kind; within a
+ *  capture, a kind not checked before counts as not supported. Errors: OutOfMemory. */
+bool library_serves(const dnn::Recurrent& layer, Device device) {
+  const Kind kind = kind_of(layer, device);
+  {
+    const std::lock_guard lock(answers().mutex);
+    if (const auto known = answers().serves.find(kind); known != answers().serves.end())
+      return known->second;
+  }
+  if (Capture::current()) return false;
+  const bool serves = supports(layer, device);
+  const std::lock_guard lock(answers().mutex);
+  return answers().serves.emplace(kind, serves).first->second;
+}
+
+/** Records that the library failed on a layer of this kind: library_serves() is false from then on.
+ *  Refuses the kind with and without on-chip weights: the two save different data, and a pending
+ *  backward pass must not use one for the other. */
+void refuse_library(const dnn::Recurrent& layer, Device device) {
+  const std::lock_guard lock(answers().mutex);
+  dnn::Recurrent kind = layer;
+  for (const bool persistent : {false, true}) {
+    kind.persistent = persistent;
+    answers().serves[kind_of(kind, device)] = false;
+  }
+}
+
+/** Chooses the fastest algorithm of the library that serves the layer. Returns false if there is
+ *  none. */
+bool settle(dnn::Recurrent& layer, Device device) {
+  if (layer.persistent && library_serves(layer, device)) return true;
+  layer.persistent = false;
+  return library_serves(layer, device);
+}
 
 /** Returns true if the call of the library succeeded. Otherwise the layer uses Mezzo's kernels from
  *  then on. */
@@ -313,16 +443,6 @@ void recurrent_backward_by_library(Inputs in, Outputs out,
       succeeds(*layer, device, [&] { return differentiate_by_library(*layer, in, out, attrs); }))
     return;
   differentiate_again(*layer, in, out, attrs);
-}
-
-bool differentiate_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
-                              const op::RecurrentLayerBackward::Attrs& attrs) {
-  bool done = false;
-  visit_floating_compute(layer.dtype, [&]<class C>(std::type_identity<C>) {
-    LibraryCall<C> call(layer, attrs.forward.reverse, in[0].device());
-    done = call.usable() && call.backward(in, out, attrs.wanted);
-  });
-  return done;
 }
 
 }  // namespace mezzo::gpu

@@ -1,10 +1,11 @@
 // Recurrent layers by cuDNN.
 //
 // cuDNN is used where nondeterminism is allowed (allow_nondeterministic()) or the environment makes
-// it deterministic, where every step of a reversed layer exists, and where it agreed with Mezzo's
-// kernels in a comparison. The data that it saves for the gradient is a byte tensor, stored in
-// place of the gates of Mezzo's kernels. The layer's two biases follow it: if the library fails in
-// the backward pass, Mezzo's kernels use them to run the layer once more.
+// it deterministic, where every step of a reversed layer exists, and where it keeps NaN. The data
+// that it saves for the gradient is a byte tensor, stored in place of the gates of Mezzo's kernels.
+// The layer's two biases follow it: if the library fails in the backward pass, Mezzo's kernels use
+// them to run the layer once more. tests/gpu/recurrent.cpp compares its results with those of
+// Mezzo's kernels.
 #pragma once
 
 #include "../dnn/recurrent.h"
@@ -29,23 +30,5 @@ void recurrent_backward_by_library(Inputs in, Outputs out,
 inline bool library_ran_forward(Inputs backward) {
   return backward[op::RecurrentLayerBackward::kKept].dtype() == DType::u8;
 }
-
-/** Run exactly this layer, or its gradients. They return false if cuDNN does not support it.
- *  Errors: CudaError where it fails. */
-bool run_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
-                    const op::RecurrentAttrs& attrs);
-bool differentiate_by_library(const dnn::Recurrent& layer, Inputs in, Outputs out,
-                              const op::RecurrentLayerBackward::Attrs& attrs);
-
-/** Returns true if cuDNN and Mezzo's kernels agree on a layer of this kind with random operands:
- *  forward, backward, and in propagating NaN. Compares once per kind; within a capture, a kind not
- *  compared before counts as disagreeing. Errors: OutOfMemory. */
-bool library_agrees(const dnn::Recurrent& layer, Device device);
-/** Records that the library failed on a layer of this kind: library_agrees() is false from then
- *  on. */
-void refuse_library(const dnn::Recurrent& layer, Device device);
-
-/** Describes a layer, for the log. */
-std::string text_of(const dnn::Recurrent& layer);
 
 }  // namespace mezzo::gpu

@@ -1,12 +1,15 @@
 // The sort of entry lines. Short lines are sorted in a block's shared memory with a bitonic
-// network. Long ones are sorted digit by digit, lowest first: each block counts the digits of its
-// tile, a scan over (line, digit, tile) gives their positions, and each block moves its tile's
-// entries there without changing their order.
+// network. Long ones are sorted by CUB, where it is predicted to be faster, or digit by digit,
+// lowest first: each block counts the digits of its tile, a scan over (line, digit, tile) gives
+// their positions, and each block moves its tile's entries there without changing their order.
 #include "sort_lines.h"
 
 #include <bit>
+#include <cub/device/device_radix_sort.cuh>
 #include <limits>
 
+#include "../own_kernels.h"
+#include "cub.h"
 #include "scan.h"
 
 namespace mezzo::gpu {
@@ -224,12 +227,59 @@ template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
   }
 }
 
+// ---- long lines by CUB --------------------------------------------------------------------------
+
+/** Predicted seconds of a sort of long lines on an H100, from launches in a graph and bytes of
+ *  memory; nothing of it was measured. */
+struct SortModel {
+  static constexpr double kLaunch = 2.5e-6, kBytesPerSecond = 3.0e12;
+
+  /** Mezzo's kernels load an entry twice in each pass, and store it alone, in a sector of 32 bytes;
+   *  the scan has three launches. */
+  static double own(int passes, double entries) {
+    return passes * (5 * kLaunch + entries * (8 + 8 + 32) / kBytesPerSecond);
+  }
+  /** CUB sorts line by line. It counts the digits of all passes at once, and then loads and stores
+   *  an entry once in each pass (Adinets and Merrill, Onesweep, 2022). */
+  static double cub(int passes, double lines, double entries) {
+    return lines * (2 + passes) * kLaunch + entries * (8 + 16 * passes) / kBytesPerSecond;
+  }
+};
+
+bool cub_is_faster(const EntryLines<NarrowEntry>& entries, int bits) {
+  const int passes = static_cast<int>(blocks_for(bits, kDigitBits));
+  const auto lines = static_cast<double>(entries.lines),
+             count = lines * static_cast<double>(entries.length);
+  return SortModel::cub(passes, lines, count) < SortModel::own(passes, count);
+}
+
+/** Keys are the high halves of entries; the order of equal ones stays. */
+void sort_by_cub(EntryLines<NarrowEntry>& entries, int bits) {
+  constexpr int kFirstBit = 32;
+  const Device device = entries.memory.device();
+  const auto stream = static_cast<cudaStream_t>(current_stream(device));
+  EntryLines<NarrowEntry> sorted(entries.lines, entries.length, device);
+  const auto* const from = static_cast<const std::uint64_t*>(entries.memory.raw_data());
+  auto* const to = static_cast<std::uint64_t*>(sorted.memory.raw_data());
+  for (std::int64_t line = 0; line < entries.lines; ++line) {
+    const std::int64_t first = line * entries.length;
+    with_temporary(
+        [&](void* storage, std::size_t& bytes) {
+          return cub::DeviceRadixSort::SortKeys(storage, bytes, from + first, to + first,
+                                                entries.length, kFirstBit, kFirstBit + bits,
+                                                stream);
+        },
+        device);
+  }
+  std::swap(entries, sorted);
+}
+
 template <class Entry> void sort(EntryLines<Entry>& entries, int bits) {
   if (entries.lines == 0 || entries.length < 2) return;
-  if (entries.length <= kShortLine)
-    sort_short(entries);
-  else
-    sort_long(entries, bits);
+  if (entries.length <= kShortLine) return sort_short(entries);
+  if constexpr (std::is_same_v<Entry, NarrowEntry>)
+    if (!OwnKernels::active() && cub_is_faster(entries, bits)) return sort_by_cub(entries, bits);
+  sort_long(entries, bits);
 }
 
 }  // namespace

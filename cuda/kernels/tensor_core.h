@@ -94,4 +94,57 @@ struct PatchRows {
   }
 };
 
+// ---- products with documented registers (PTX: mma.m16n8k16), from compute capability 8.0 on -----
+
+/** True if the code being compiled may use them. */
+#ifdef __CUDA_ARCH__
+inline constexpr bool kHasLaneProducts = __CUDA_ARCH__ >= 800;
+#else
+inline constexpr bool kHasLaneProducts = true;
+#endif
+/** Returns true if kernels that use them run on a device. */
+inline bool has_lane_products(int capability) { return has_tensor_cores<BFloat16>(capability); }
+
+/** A lane's part of a 16 x 16 factor, two numbers per word. */
+using LeftWords = Pack<std::uint32_t, 4>;
+/** Returns the place of an element of a left factor in memory where the lanes' parts follow each
+ *  other, so that each lane loads 16 bytes. */
+__device__ constexpr int left_place(int row, int column) {
+  const int lane = row % 8 * 4 + column % 8 / 2, word = row / 8 + column / 8 * 2;
+  return lane * 8 + word * 2 + column % 2;
+}
+/** A lane's part of a 16 x 8 factor: word i has rows right_row(lane) + 8 i and the next, of column
+ *  right_column(lane). */
+using RightWords = Pack<std::uint32_t, 2>;
+__device__ constexpr int right_row(int lane) { return lane % 4 * 2; }
+__device__ constexpr int right_column(int lane) { return lane / 4; }
+/** A lane's part of 16 x 8 sums: rows lane / 4 and that + 8, each of columns lane % 4 * 2 and the
+ *  next. */
+struct LaneSums {
+  float value[4] = {};
+};
+
+/** Adds the product of two factors of T. All lanes of a warp must call it. */
+template <class T>
+__device__ inline void add_product(LaneSums& sums, const LeftWords& left, const RightWords& right) {
+#ifdef __CUDA_ARCH__
+#  define MZ_MULTIPLY(type)                                                                    \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                        \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"        \
+                 : "+f"(sums.value[0]), "+f"(sums.value[1]), "+f"(sums.value[2]),              \
+                   "+f"(sums.value[3])                                                         \
+                 : "r"(left.item[0]), "r"(left.item[1]), "r"(left.item[2]), "r"(left.item[3]), \
+                   "r"(right.item[0]), "r"(right.item[1]))
+#  if __CUDA_ARCH__ >= 800
+  if constexpr (std::is_same_v<T, BFloat16>)
+    MZ_MULTIPLY("bf16");
+  else
+    MZ_MULTIPLY("f16");
+#  endif
+#  undef MZ_MULTIPLY
+#elif !defined(__CUDACC__)
+  emulator::multiply_lanes<T>(sums.value, left.item, right.item);
+#endif
+}
+
 }  // namespace mezzo::gpu

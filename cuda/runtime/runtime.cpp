@@ -5,6 +5,8 @@
 #  include <nvtx3/nvToolsExt.h>
 #endif
 
+#include <utility>
+
 #include "../../tensor/text/text.h"
 #include "failed_call.h"
 
@@ -262,6 +264,28 @@ void push_range(const char*) noexcept {}
 void pop_range() noexcept {}
 
 #endif
+
+std::int64_t resident_blocks(const void* kernel, int threads, std::size_t shared, int device,
+                             Place place) {
+  use(device, place);
+  int cooperative = 0, processors = 0, blocks = 0;
+  for (const auto& [value, attribute] : {std::pair{&cooperative, cudaDevAttrCooperativeLaunch},
+                                         std::pair{&processors, cudaDevAttrMultiProcessorCount}})
+    check("cudaDeviceGetAttribute", cudaDeviceGetAttribute(value, attribute, device), place);
+  if (cooperative == 0) return 0;
+  check("cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared), place);
+  return std::int64_t{blocks} * processors;
+}
+
+void launch_together(const void* kernel, int blocks, int threads, std::size_t shared,
+                     void** arguments, Stream stream, Place place) {
+  check("cudaLaunchCooperativeKernel",
+        cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(blocks)),
+                                    dim3(static_cast<unsigned>(threads)), arguments, shared,
+                                    handle(stream)),
+        place);
+}
 
 void refuse_launch(std::int64_t blocks, std::int64_t most, Place place) {
   fail_call("kernel launch", str("a grid of ", blocks, " blocks; expected at most ", most), false,

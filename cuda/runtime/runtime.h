@@ -101,6 +101,15 @@ void destroy_graph(Graph graph) noexcept;
 void push_range(const char* name) noexcept;
 void pop_range() noexcept;
 
+/** Returns how many blocks of a kernel, with these bytes of dynamic shared memory each, a device
+ *  runs at once; 0 if it has no cooperative launches. Errors: CudaError. */
+std::int64_t resident_blocks(const void* kernel, int threads, std::size_t shared, int device,
+                             Place place = Place::current());
+/** Launches a kernel whose blocks run at once and may wait for each other. `arguments`: the address
+ *  of each. For nvcc's code. Errors: CudaError. */
+void launch_together(const void* kernel, int blocks, int threads, std::size_t shared,
+                     void** arguments, Stream stream, Place place);
+
 /** Throws if the last launch was rejected. Errors: CudaError. */
 void check_launch(Place place);
 /** Rejects a grid of too many blocks. Errors: CudaError, always. */

@@ -39,7 +39,8 @@ GpuPrediction predict(const std::string& net, const Setting& setting) {
       .seconds = work.floor(gpu),
       .products = alone(&Roof::f32_flops_per_s, &Roof::f16_flops_per_s, &Roof::bf16_flops_per_s),
       .memory = alone(&Roof::memory_bytes_per_s, &Roof::cache_bytes_per_s, &Roof::cache_bytes),
-      .launches = launches};
+      .launches = launches,
+      .steps = alone(&Roof::step_seconds, &Roof::low_step_seconds)};
 }
 
 }  // namespace
@@ -51,7 +52,9 @@ const Roof& h100() {
                          .memory_bytes_per_s = 0.9 * 3.35e12,
                          .cache_bytes_per_s = 5.5e12,
                          .cache_bytes = 50e6,
-                         .op_seconds = 2.5e-6};
+                         .op_seconds = 2.5e-6,
+                         .step_seconds = 5e-6,
+                         .low_step_seconds = 2.9e-6};
   return roof;
 }
 
@@ -68,18 +71,20 @@ std::string gpu_table(const std::vector<GpuPrediction>& predictions) {
   const Roof& gpu = h100();
   const auto tera = [](double rate) { return fixed(1e-12 * rate, 1); };
   Table table{{"net", "level", "samples", "ops", "GFLOP", "GB", "products ms", "memory ms",
-               "launches ms", "step ms", "samples/s"},
+               "launches ms", "time steps ms", "step ms", "samples/s"},
               {}};
   for (const GpuPrediction& p : predictions)
-    table.rows.push_back({p.net, p.level, mezzo::str(p.samples), mezzo::str(p.ops),
-                          fixed(1e-9 * p.work.flops, 1), fixed(1e-9 * p.work.bytes, 2),
-                          fixed(1e3 * p.products, 2), fixed(1e3 * p.memory, 2),
-                          fixed(1e3 * p.launches, 2), fixed(1e3 * p.seconds, 2),
-                          fixed(static_cast<double>(p.samples) / p.seconds, 0)});
+    table.rows.push_back(
+        {p.net, p.level, mezzo::str(p.samples), mezzo::str(p.ops), fixed(1e-9 * p.work.flops, 1),
+         fixed(1e-9 * p.work.bytes, 2), fixed(1e3 * p.products, 2), fixed(1e3 * p.memory, 2),
+         fixed(1e3 * p.launches, 2), fixed(1e3 * p.steps, 2), fixed(1e3 * p.seconds, 2),
+         fixed(static_cast<double>(p.samples) / p.seconds, 0)});
   return mezzo::str("H100 SXM, assumed: products ", tera(gpu.bf16_flops_per_s),
                     " TFLOP/s in 16 bits and ", tera(gpu.f32_flops_per_s), " in f32; memory ",
                     tera(gpu.memory_bytes_per_s), " TB/s, cache ", tera(gpu.cache_bytes_per_s),
-                    " TB/s; a kernel takes at least ", fixed(1e6 * gpu.op_seconds, 1), " us\n",
+                    " TB/s; a kernel takes at least ", fixed(1e6 * gpu.op_seconds, 1),
+                    " us, a time step of a recurrent layer ", fixed(1e6 * gpu.step_seconds, 1),
+                    " us in f32 and ", fixed(1e6 * gpu.low_step_seconds, 1), " in 16 bits\n",
                     table.text());
 }
 

@@ -35,6 +35,7 @@ def toolkit(root, cudnn, release='13.0', libraries='lib'):
     for name in LIBRARIES:
         put(root / libraries / name)
     put(root / 'include/cuda_runtime.h')
+    put(root / 'include/cub/cub.cuh')
     for name in CUDNN:
         put(cudnn / name)
     return root

@@ -41,6 +41,15 @@ class Budget(NamedTuple):
     loop: bool = False  # count the body of the longest loop with such loads
 
 
+class TensorBudget(NamedTuple):
+    """Ceilings of a kernel that multiplies on Tensor Cores in a loop of time steps."""
+    kernel: str
+    registers: int
+    shared: int  # bytes
+    per_step: int  # instructions of a thread on the longest way through a step
+    products: int  # HMMA on that way, at least
+
+
 BUDGETS = {
     'elementwise_activation': [
         Budget(r'(forward|gradient)_packs_kernel<mezzo::op::Relu>', 64, 29, 8, 1, 1),
@@ -89,6 +98,18 @@ BUDGETS = {
     'pool': [Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8>', 48, 23, 8, 2, 0, loop=True)],
     # 36 for its 5 bytes; the division and the random numbers take more
     'random': [Budget(r'packed_dropout_kernel', 64, 62, 8, 1, 1)],
+    # for LSTMs of up to 512 and of up to 1024 units, others. The counted way also loads the next
+    # step of other tiles and of padded sequences
+    'recurrent_persistent': [
+        TensorBudget(r'persistent_forward_kernel<.*, 4, 4>', 168, 46080, 600, 32),
+        TensorBudget(r'persistent_forward_kernel<.*, 4, 8>', 255, 46080, 640, 64),
+        TensorBudget(r'persistent_forward_kernel<.*, [13], \d>', 232, 32768, 520, 8),
+    ],
+    'recurrent_persistent_backward': [
+        TensorBudget(r'persistent_backward_kernel<.*, 4, 4, 2>', 255, 46080, 1050, 64),
+        TensorBudget(r'persistent_backward_kernel<.*, 4, 8, 1>', 255, 46080, 760, 64),
+        TensorBudget(r'persistent_backward_kernel<.*, [13], \d, \d>', 255, 46080, 820, 16),
+    ],
     'reduce': [
         Budget(r'packed_row_sum_kernel<mezzo::BFloat16', 48, 14, 32, 4, 0),
         Budget(r'packed_row_sum_kernel<float', 48, 29, 16, 4, 0),
@@ -259,12 +280,13 @@ def parameter_bytes(path):
 
 RESOURCES = re.compile(
     r'Function properties for (\S+)\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, '
-    r'(\d+) bytes spill loads\nptxas info\s*: Used (\d+) registers')
+    r'(\d+) bytes spill loads\nptxas info\s*: Used (\d+) registers(?:.*, (\d+) bytes smem)?')
 
 
 class Kernel(NamedTuple):
     name: str  # demangled
     registers: int
+    shared: int  # bytes
     stack: int
     spills: int
     parameters: int
@@ -287,10 +309,10 @@ def kernels_of(name, folder, nvcc, disassembler):
     bytes_of = parameter_bytes(cubin)
     found = [row for row in RESOURCES.findall(log) if row[0] in bytes_of]
     return [
-        Kernel(plain, int(registers), int(stack),
+        Kernel(plain, int(registers), int(shared or 0), int(stack),
                int(stores) + int(loads), bytes_of[mangled], functions.get(mangled, []))
-        for plain, (mangled, stack, stores, loads,
-                    registers) in zip(demangled([row[0] for row in found]), found)
+        for plain, (mangled, stack, stores, loads, registers,
+                    shared) in zip(demangled([row[0] for row in found]), found)
     ]
 
 
@@ -310,6 +332,18 @@ def instruction_failures(budget, kernel):
     return failures, f', {per_element:.1f} per element ({number} / {budget.elements})'
 
 
+def step_failures(budget, kernel):
+    """Returns what exceeds the budget of a time step, and a line about it."""
+    blocks, number = way_of(kernel.lines, True, 'HMMA')
+    products = sum(block.count('HMMA') for block in blocks)
+    failures = []
+    if number > budget.per_step:
+        failures.append(f'{number} instructions per step, of {budget.per_step}')
+    if products < budget.products:
+        failures.append(f'{products} HMMA per step, expected {budget.products} or more')
+    return failures, f', {number} instructions and {products} HMMA per step'
+
+
 def failures_of(budget, kernel, has_sass):
     """Prints a line about the kernel and returns what exceeds its budget."""
     failures = []
@@ -317,13 +351,18 @@ def failures_of(budget, kernel, has_sass):
         failures.append(f'{kernel.registers} registers, of {budget.registers}')
     if kernel.spills:
         failures.append(f'{kernel.spills} bytes of spills')
-    if kernel.stack and not budget.loop:  # slow forms, which are called, may have a frame
+    is_tensor = isinstance(budget, TensorBudget)
+    if is_tensor and kernel.shared > budget.shared:
+        failures.append(f'{kernel.shared} bytes of shared memory, of {budget.shared}')
+    # slow forms, which are called, may have a frame
+    if kernel.stack and (is_tensor or not budget.loop):
         failures.append(f'{kernel.stack} bytes of stack')
     if kernel.parameters > MOST_PARAMETERS:
         failures.append(f'{kernel.parameters} bytes of parameters, of {MOST_PARAMETERS}')
     about = ''
     if has_sass:
-        more, about = instruction_failures(budget, kernel)
+        check = step_failures if is_tensor else instruction_failures
+        more, about = check(budget, kernel)
         failures += more
     name = re.sub(r'\(.*', '', kernel.name)
     print(f'{name}: {kernel.registers} registers, {kernel.stack} bytes of stack, '

@@ -121,6 +121,13 @@ inline int __all_sync(unsigned mask, int predicate,
 
 inline void __threadfence() {}
 
+namespace mezzo::gpu {
+/** Spends a moment of a loop that waits for another block. */
+inline void pause_polling(CallPlace place = CallPlace::current()) {
+  emulator::let_blocks_run(place);
+}
+}  // namespace mezzo::gpu
+
 // ---- atomics: one host thread runs all threads of the device ------------------------------------
 
 namespace mezzo::emulator {
@@ -183,26 +190,35 @@ MZ_API void submit(WorkName name, std::function<void()> work);
 MZ_API void require_launchable(WorkName name, Index3 grid, Index3 block,
                                std::size_t dynamic_shared);
 
+/** Rejects a cooperative launch of more blocks than the device runs at once. Errors: CudaError. */
+MZ_API void require_resident(WorkName name, unsigned blocks);
+
+/** Sizes of a launch. `together`: it is cooperative, its blocks may wait for each other. */
+struct LaunchSizes {
+  Index3 grid, block;
+  std::size_t dynamic_shared = 0;
+  bool together = false;
+};
+
 /** Runs kernel<<<grid, block, dynamic_shared>>>(arguments...) to its end. Errors: Fault,
  *  CudaError. */
 template <class... Ps, class... As>
-void launch(WorkName name, void (*kernel)(Ps...), Index3 grid, Index3 block,
-            std::size_t dynamic_shared, As&&... arguments) {
+void launch(WorkName name, void (*kernel)(Ps...), LaunchSizes sizes, As&&... arguments) {
   struct Call {
     void (*kernel)(Ps...);
     std::tuple<std::remove_cvref_t<Ps>...> arguments;
   };
-  require_launchable(name, grid, block, dynamic_shared);
-  submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, grid, block,
-                dynamic_shared]() mutable {
+  require_launchable(name, sizes.grid, sizes.block, sizes.dynamic_shared);
+  if (sizes.together) require_resident(name, sizes.grid.x);
+  submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, sizes]() mutable {
     const MemoryScope scope;
     run_grid(
-        grid, block, dynamic_shared,
+        sizes.grid, sizes.block, sizes.dynamic_shared,
         [](void* address) {
           const auto& c = *static_cast<const Call*>(address);
           std::apply(c.kernel, c.arguments);
         },
-        &call);
+        &call, sizes.together);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fiber.h"
@@ -49,6 +50,24 @@ struct Slot {
   std::uint64_t block = 0;  // serial number of the block that used it last
 };
 
+/** A block that runs. */
+struct Block {
+  Index3 index;
+  std::uint64_t serial = 0;
+  std::size_t shared_bytes = 0;
+  unsigned runnable = 0, done = 0, cursor = 0;
+  std::vector<unsigned> warp_runnable;
+  std::vector<Lane> lanes;
+  std::vector<Meeting> meetings;
+  std::vector<Slot> slots;
+  std::vector<unsigned> polling;  // lanes that wait for other blocks
+  CallPlace polls;
+
+  unsigned at_barrier = 0;
+  int barrier_sum = 0, barrier_result = 0;
+  CallPlace barrier;
+};
+
 /** Allocates memory at a multiple of `alignment` that is not a multiple of twice that. */
 unsigned char* aligned_memory(std::size_t bytes, std::size_t alignment) {
   if (alignment <= kSharedAlignment) return new unsigned char[bytes];
@@ -69,7 +88,7 @@ class Executor {
   }
 
   void run(Index3 grid_size, Index3 block_size, std::size_t dynamic_bytes, void (*body)(void*),
-           void* argument) {
+           void* argument, bool together) {
     const std::lock_guard lock(mutex_);
     body_ = body;
     argument_ = argument;
@@ -83,11 +102,14 @@ class Executor {
                   " bytes of dynamic shared memory");
     dynamic_bytes_ = dynamic_bytes;
     arrange();
+    if (together) return run_together(grid_size.x);
     for (unsigned z = 0; z < grid_size.z; ++z)
       for (unsigned y = 0; y < grid_size.y; ++y)
         for (unsigned x = 0; x < grid_size.x; ++x) {
-          here.block = {x, y, z};
+          start_block(0, {x, y, z});
           run_block();
+          if (b_->done < count_ && fault_.empty()) fault_ = "a block waits for another one";
+          end_if_faulty();
         }
   }
 
@@ -98,16 +120,16 @@ class Executor {
 
   void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment) {
     Slot* slot = nullptr;
-    for (Slot& s : slots_)
+    for (Slot& s : b_->slots)
       if (s.key == key && s.bytes == bytes) slot = &s;
-    if (!slot) slot = &slots_.emplace_back(Slot{key, aligned_memory(bytes, alignment), bytes});
-    if (slot->block != block_serial_) {
-      slot->block = block_serial_;
+    if (!slot) slot = &b_->slots.emplace_back(Slot{key, aligned_memory(bytes, alignment), bytes});
+    if (slot->block != b_->serial) {
+      slot->block = b_->serial;
       races::add_memory(static_cast<const char*>(key), slot->memory, bytes);
       std::memset(slot->memory, 0xFF, bytes);
-      shared_bytes_ += bytes;
-      if (shared_bytes_ > kSharedLimit) {
-        fault_ = "the block uses " + std::to_string(shared_bytes_) + " bytes of shared memory";
+      b_->shared_bytes += bytes;
+      if (b_->shared_bytes > kSharedLimit) {
+        fault_ = "the block uses " + std::to_string(b_->shared_bytes) + " bytes of shared memory";
         leave();
       }
     }
@@ -120,29 +142,35 @@ class Executor {
   }
 
   int wait_for_block(int value, CallPlace place) {
-    if (at_barrier_ == 0) {
-      barrier_ = place;
-      barrier_sum_ = 0;
-    } else if (!(place == barrier_)) {
-      fault_ = "threads of one block wait at different barriers: " + where(barrier_) + " and " +
+    if (b_->at_barrier == 0) {
+      b_->barrier = place;
+      b_->barrier_sum = 0;
+    } else if (!(place == b_->barrier)) {
+      fault_ = "threads of one block wait at different barriers: " + where(b_->barrier) + " and " +
                where(place);
       leave();
     }
-    barrier_sum_ += value;
-    if (++at_barrier_ == count_) {
-      at_barrier_ = 0;
+    b_->barrier_sum += value;
+    if (++b_->at_barrier == count_) {
+      b_->at_barrier = 0;
       races::order_block();
-      barrier_result_ = barrier_sum_;
+      b_->barrier_result = b_->barrier_sum;
       for (unsigned i = 0; i < count_; ++i)
         if (i != current_) wake(i);
-      return barrier_result_;
+      return b_->barrier_result;
     }
     block_current();
-    return barrier_result_;
+    return b_->barrier_result;
+  }
+
+  void let_blocks_run(CallPlace place) {
+    b_->polls = place;
+    b_->polling.push_back(current_);
+    block_current();
   }
 
   const Exchange& meet(std::uint32_t mask, std::uint64_t value, CallPlace place, Act act) {
-    Meeting& meeting = meetings_[current_ / kWarp];
+    Meeting& meeting = b_->meetings[current_ / kWarp];
     const unsigned lane = current_ % kWarp;
     if (!(mask >> lane & 1)) {
       fault_ = "a lane outside the mask it names, at " + where(place);
@@ -214,29 +242,75 @@ class Executor {
     }
   }
 
-  void run_block() {
-    ++block_serial_;
+  /** Prepares the block with the given number among those that run together. */
+  void start_block(std::size_t number, Index3 index) {
+    while (blocks_.size() <= number) blocks_.push_back(std::make_unique<Block>());
+    b_ = blocks_[number].get();
+    b_->index = here.block = index;
+    b_->serial = ++serial_;
     races::begin_block();
     sectors::begin_block();
     here.atomic = false;
-    shared_bytes_ = 0;
-    lanes_.assign(count_, Lane{});
-    meetings_.resize((count_ + kWarp - 1) / kWarp);
-    for (Meeting& m : meetings_) m.arrived = 0;
-    at_barrier_ = 0;
-    runnable_ = count_;
-    warp_runnable_.assign(meetings_.size(), kWarp);
-    if (count_ % kWarp != 0) warp_runnable_.back() = count_ % kWarp;
-    done_ = 0;
-    cursor_ = 0;
+    b_->shared_bytes = 0;
+    b_->lanes.assign(count_, Lane{});
+    b_->meetings.resize((count_ + kWarp - 1) / kWarp);
+    for (Meeting& m : b_->meetings) m.arrived = 0;
+    b_->at_barrier = 0;
+    b_->runnable = count_;
+    b_->warp_runnable.assign(b_->meetings.size(), kWarp);
+    if (count_ % kWarp != 0) b_->warp_runnable.back() = count_ % kWarp;
+    b_->done = 0;
+    b_->cursor = 0;
+    b_->polling.clear();
     fault_.clear();
-    while (done_ < count_ && fault_.empty()) {
-      if (runnable_ == 0) {
-        fault_ = deadlock();
-        break;
-      }
+  }
+
+  /** Runs the block until it is done, faulty, or waits for other blocks. Returns true if a lane did
+   *  something else than poll. */
+  bool run_block() {
+    const unsigned done_before = b_->done;
+    for (const unsigned lane : std::exchange(b_->polling, {})) wake(lane);
+    const unsigned polls = b_->runnable;
+    unsigned resumed = 0;
+    while (b_->done < count_ && fault_.empty() && b_->runnable > 0) {
       resume(pick());
+      ++resumed;
     }
+    if (b_->done < count_ && fault_.empty() && b_->polling.empty()) fault_ = deadlock();
+    return b_->done > done_before || resumed > polls || b_->polling.size() != polls;
+  }
+
+  /** Resumes a block that waited for others. */
+  void enter_block(Block& block) {
+    b_ = &block;
+    here.block = block.index;
+    races::begin_block();
+    for (const Slot& slot : block.slots)
+      if (slot.block == block.serial)
+        races::add_memory(static_cast<const char*>(slot.key), slot.memory, slot.bytes);
+  }
+
+  /** Runs the blocks of a cooperative launch in turns. */
+  void run_together(unsigned count) {
+    for (unsigned i = 0; i < count; ++i) start_block(i, {i, 0, 0});
+    for (bool any_left = true; any_left;) {
+      any_left = false;
+      bool any_ran = false;
+      for (unsigned i = 0; i < count; ++i) {
+        Block& block = *blocks_[arranged_ == Schedule::reverse ? count - 1 - i : i];
+        if (block.done == count_) continue;
+        enter_block(block);
+        any_ran = run_block() || any_ran;
+        any_left = any_left || block.done < count_;
+        end_if_faulty();
+      }
+      if (any_left && !any_ran)
+        fault_ = "deadlock: blocks wait for each other at " + where(b_->polls);
+      end_if_faulty();
+    }
+  }
+
+  void end_if_faulty() {
     if (fault_.empty()) return;  // all workers are idle
     idle_.clear();
     workers_.clear();  // some are suspended within the kernel
@@ -244,13 +318,13 @@ class Executor {
   }
 
   std::string deadlock() const {
-    const unsigned live = count_ - done_;
+    const unsigned live = count_ - b_->done;
     std::string text = "deadlock: " + std::to_string(live) + " of " + std::to_string(count_) +
                        " are still in the kernel";
-    if (at_barrier_ > 0)
-      text +=
-          ", " + std::to_string(at_barrier_) + " of them in __syncthreads at " + where(barrier_);
-    for (const Meeting& m : meetings_)
+    if (b_->at_barrier > 0)
+      text += ", " + std::to_string(b_->at_barrier) + " of them in __syncthreads at " +
+              where(b_->barrier);
+    for (const Meeting& m : b_->meetings)
       if (m.arrived) {
         text += ", some for lanes of their warp at " + where(m.place);
         break;
@@ -260,13 +334,13 @@ class Executor {
 
   /** Returns the next runnable lane. There must be one. */
   unsigned pick() {
-    if (greedy_) cursor_ = 0;
-    for (;; cursor_ = cursor_ + 1 == count_ ? 0 : cursor_ + 1) {
-      const unsigned lane = order_[cursor_];
-      const Lane::State state = lanes_[lane].state;
+    if (greedy_) b_->cursor = 0;
+    for (;; b_->cursor = b_->cursor + 1 == count_ ? 0 : b_->cursor + 1) {
+      const unsigned lane = order_[b_->cursor];
+      const Lane::State state = b_->lanes[lane].state;
       if (state == Lane::State::fresh || state == Lane::State::ready) return lane;
-      if (greedy_ && cursor_ % kWarp == 0 && warp_runnable_[cursor_ / kWarp] == 0)
-        cursor_ = last_of_warp(cursor_);
+      if (greedy_ && b_->cursor % kWarp == 0 && b_->warp_runnable[b_->cursor / kWarp] == 0)
+        b_->cursor = last_of_warp(b_->cursor);
     }
   }
 
@@ -276,8 +350,8 @@ class Executor {
 
   /** Adds `change`, 1 or -1, to the counts of runnable lanes. */
   void count_runnable(unsigned lane, int change) {
-    runnable_ += static_cast<unsigned>(change);
-    warp_runnable_[lane / kWarp] += static_cast<unsigned>(change);
+    b_->runnable += static_cast<unsigned>(change);
+    b_->warp_runnable[lane / kWarp] += static_cast<unsigned>(change);
   }
 
   void enter(unsigned lane) {
@@ -293,7 +367,7 @@ class Executor {
 
   /** Runs a lane, from the host's stack, until it waits or its fiber has no fresh lane to run. */
   void resume(unsigned lane) {
-    Worker* worker = lanes_[lane].worker;
+    Worker* worker = b_->lanes[lane].worker;
     if (!worker) {
       if (idle_.empty()) {
         workers_.push_back(std::make_unique<Worker>());
@@ -304,7 +378,7 @@ class Executor {
       worker->first = lane;
       worker->fiber.start(&Executor::work, worker);
     }
-    lanes_[lane].state = Lane::State::ready;
+    b_->lanes[lane].state = Lane::State::ready;
     enter(lane);
     running_ = worker;
     host_.switch_to(worker->fiber);
@@ -316,13 +390,13 @@ class Executor {
     for (unsigned lane = worker.first;;) {
       enter(lane);
       body_(argument_);
-      lanes_[lane].state = Lane::State::done;
-      lanes_[lane].worker = nullptr;
+      b_->lanes[lane].state = Lane::State::done;
+      b_->lanes[lane].worker = nullptr;
       count_runnable(lane, -1);
-      if (++done_ == count_ || runnable_ == 0) break;
+      if (++b_->done == count_ || b_->runnable == 0) break;
       lane = pick();
-      if (lanes_[lane].state != Lane::State::fresh) break;
-      lanes_[lane].state = Lane::State::ready;
+      if (b_->lanes[lane].state != Lane::State::fresh) break;
+      b_->lanes[lane].state = Lane::State::ready;
     }
     idle_.push_back(&worker);
     worker.fiber.switch_to(host_);
@@ -331,14 +405,14 @@ class Executor {
 
   /** Suspends the current lane until wake(). */
   void block_current() {
-    lanes_[current_].state = Lane::State::waiting;
-    lanes_[current_].worker = running_;
+    b_->lanes[current_].state = Lane::State::waiting;
+    b_->lanes[current_].worker = running_;
     count_runnable(current_, -1);
     running_->fiber.switch_to(host_);
   }
 
   void wake(unsigned lane) {
-    lanes_[lane].state = Lane::State::ready;
+    b_->lanes[lane].state = Lane::State::ready;
     count_runnable(lane, 1);
   }
 
@@ -353,17 +427,12 @@ class Executor {
 
   void (*body_)(void*) = nullptr;
   void* argument_ = nullptr;
-  std::size_t dynamic_bytes_ = 0, shared_bytes_ = 0;
-  unsigned count_ = 0, current_ = 0, runnable_ = 0, done_ = 0, cursor_ = 0;
-  std::vector<unsigned> order_, warp_runnable_;
-  std::vector<Lane> lanes_;
-  std::vector<Meeting> meetings_;
-  std::vector<Slot> slots_;
-  std::uint64_t block_serial_ = 0;
-
-  unsigned at_barrier_ = 0;
-  int barrier_sum_ = 0, barrier_result_ = 0;
-  CallPlace barrier_;
+  std::size_t dynamic_bytes_ = 0;
+  unsigned count_ = 0, current_ = 0;
+  std::vector<unsigned> order_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // kept for their shared memory
+  Block* b_ = nullptr;                          // the running one
+  std::uint64_t serial_ = 0;
 
   Context host_;
   Worker* running_ = nullptr;
@@ -377,12 +446,12 @@ class Executor {
 void set_schedule(Schedule schedule) { Executor::executor().set_schedule(schedule); }
 
 void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_shared_bytes,
-              void (*body)(void*), void* argument) {
+              void (*body)(void*), void* argument, bool together) {
   const void* kernel = *static_cast<void* const*>(argument);  // first member of launch()'s Call
   log_fill(kernel, std::int64_t{grid_size.x} * grid_size.y * grid_size.z,
            std::int64_t{block_size.x} * block_size.y * block_size.z);
   if (DryRun::is_on()) return;
-  Executor::executor().run(grid_size, block_size, dynamic_shared_bytes, body, argument);
+  Executor::executor().run(grid_size, block_size, dynamic_shared_bytes, body, argument, together);
 }
 
 void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment) {
@@ -392,6 +461,8 @@ void* shared_slot(const void* key, std::size_t bytes, std::size_t alignment) {
 void* dynamic_shared() { return Executor::executor().dynamic_shared(); }
 
 void wait_for_block(CallPlace place) { Executor::executor().wait_for_block(0, place); }
+
+void let_blocks_run(CallPlace place) { Executor::executor().let_blocks_run(place); }
 
 int sum_over_block(int value, CallPlace place) {
   return Executor::executor().wait_for_block(value, place);

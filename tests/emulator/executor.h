@@ -1,5 +1,6 @@
 // The executor: runs an emulated kernel block by block, with the threads of a block as fibers in a
-// configurable order.
+// configurable order. The blocks of a cooperative launch run in turns: each until all its threads
+// wait, or poll for another block.
 //
 // A fiber runs one thread after another until one has to wait, so kernels without barriers never
 // switch. Reported as faults: deadlocks, barriers reached at different places, shuffles and matrix
@@ -50,9 +51,10 @@ extern MZ_API Here here;
 inline constexpr unsigned kWarp = 32;
 inline constexpr std::size_t kSharedLimit = 48 << 10;  // bytes per block without an opt-in
 
-/** Runs body(argument) once per thread. Errors: Fault. */
+/** Runs body(argument) once per thread. `together`: the blocks may wait for each other. Errors:
+ *  Fault. */
 MZ_API void run_grid(Index3 grid_size, Index3 block_size, std::size_t dynamic_shared,
-                     void (*body)(void*), void* argument);
+                     void (*body)(void*), void* argument, bool together = false);
 
 // ---- building blocks of the intrinsics ----------------------------------------------------------
 
@@ -87,6 +89,9 @@ MZ_API void forbid(const char* what, CallPlace place);
 /** The same with the full text. It does not return, and the thread's stack is not unwound: the text
  *  is moved from, and the caller must own no other memory. */
 void fail_kernel(std::string&& what);
+/** Lets other blocks run. A thread that waits for another block calls it between two looks at
+ *  memory. */
+MZ_API void let_blocks_run(CallPlace place);
 /** Waits for all threads of the block and returns the sum of their values. */
 MZ_API int sum_over_block(int value, CallPlace place);
 

@@ -28,6 +28,15 @@ int capability = 90;
 void set_compute_capability(int value) { capability = value; }
 
 namespace {
+std::int64_t blocks_together = 24;
+}  // namespace
+
+std::int64_t resident_block_limit() {
+  return DryRun::is_on() && blocks_together > 0 ? kMultiprocessors : blocks_together;
+}
+void set_resident_blocks(std::int64_t blocks) { blocks_together = blocks; }
+
+namespace {
 std::string broken_by;  // empty while the devices work
 }
 
@@ -141,6 +150,16 @@ void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dy
       std::uint64_t{block.x} * block.y * block.z > kMostThreads)
     refuse("invalid configuration argument");
   if (dynamic_shared > kSharedLimit) refuse("invalid argument");
+}
+
+void require_resident(WorkName name, unsigned blocks) {
+  const std::int64_t most = resident_block_limit();
+  if (blocks > most)
+    fail<CudaError>("cudaLaunchCooperativeKernel",
+                    {.what = "too many blocks in cooperative launch",
+                     .got = str(blocks, " blocks"),
+                     .expected = str("at most ", most),
+                     .hint = str("called at ", name.what, ":", name.line)});
 }
 
 void submit(WorkName name, std::function<void()> work) {
@@ -352,5 +371,9 @@ MZ_API void refuse_launch(std::int64_t blocks, std::int64_t most, Place place) {
 void recover(const char* call, Place place) { require_unbroken(call, place); }
 
 void check_launch(Place) {}
+
+std::int64_t resident_blocks(const void*, int, std::size_t, int, Place) {
+  return resident_block_limit();
+}
 
 }  // namespace mezzo::gpu::runtime

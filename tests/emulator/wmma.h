@@ -1,12 +1,12 @@
 // nvcuda::wmma, the matrix operations of a warp on Tensor Cores, for a C++ compiler: 16 x 16 x 16
-// with 16-bit factors and f32 sums.
+// with 16-bit factors and f32 sums; and the instruction mma.m16n8k16.
 //
-// It is stricter than a device where the device's behaviour is unspecified. The mapping of fragment
-// elements to matrix elements differs from every device's. A lane reads its elements before the
-// other lanes arrive and writes them after, so that memory which another lane accesses needs a
-// separate barrier. Uninitialised elements are NaN. The terms of a sum are added in order to the
-// accumulator in f32; on a device the order and intermediate roundings are unspecified, and tests
-// must not depend on them.
+// wmma is stricter than a device where the device's behaviour is unspecified. The mapping of
+// fragment elements to matrix elements differs from every device's. A lane reads its elements
+// before the other lanes arrive and writes them after, so that memory which another lane accesses
+// needs a separate barrier. Uninitialised elements are NaN. The terms of a sum are added in order
+// to the accumulator in f32; on a device the order and intermediate roundings are unspecified, and
+// tests must not depend on them.
 #pragma once
 
 #include "../../tensor/core/half.h"
@@ -155,3 +155,47 @@ void mma_sync(Fragment<accumulator, float>& sums, const Fragment<matrix_a, T, Le
 }
 
 }  // namespace nvcuda::wmma
+
+namespace mezzo::emulator {
+
+/** A lane's registers in mma.m16n8k16. */
+struct LaneFactors {
+  float* sums;
+  const std::uint32_t *left, *right;
+};
+
+/** Multiplies the factors of a warp, whose elements are distributed as PTX documents. */
+template <class T> const char* multiply_factors(const Exchange& all) {
+  constexpr unsigned kRows = 16, kColumns = 8, kTerms = 16;
+  float left[kRows][kTerms], right[kTerms][kColumns];
+  const auto of = [&](unsigned lane) {
+    return *reinterpret_cast<const LaneFactors*>(static_cast<std::uintptr_t>(all.value[lane]));
+  };
+  const auto half = [](std::uint32_t word, unsigned i) {
+    return static_cast<float>(T::from_bits(static_cast<std::uint16_t>(word >> 16 * i)));
+  };
+  for (unsigned lane = 0; lane < kWarp; ++lane)
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned group = lane / 4, term = lane % 4 * 2 + i;
+      for (unsigned word = 0; word < 4; ++word)
+        left[group + word % 2 * 8][term + word / 2 * 8] = half(of(lane).left[word], i);
+      for (unsigned word = 0; word < 2; ++word)
+        right[term + word * 8][group] = half(of(lane).right[word], i);
+    }
+  for (unsigned lane = 0; lane < kWarp; ++lane)
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+      for (unsigned t = 0; t < kTerms; ++t) of(lane).sums[i] += left[row][t] * right[t][column];
+    }
+  return nullptr;
+}
+
+/** Adds the product of the warp's factors to its sums. */
+template <class T>
+void multiply_lanes(float* sums, const std::uint32_t* left, const std::uint32_t* right,
+                    gpu::CallPlace place = gpu::CallPlace::current()) {
+  const LaneFactors own{sums, left, right};
+  meet_warp(0xFFFFFFFFu, reinterpret_cast<std::uintptr_t>(&own), place, multiply_factors<T>);
+}
+
+}  // namespace mezzo::emulator

@@ -95,4 +95,26 @@ inline bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return true;
 }
 
+/** Returns true if the device's results, by cuDNN where it serves the call, agree with those of our
+ *  own kernels. Both round a result once, and cuDNN rounds probabilities, too. */
+inline bool agrees_with_own_kernels(const Call& call, DType dtype) {
+  const std::vector<Tensor> got = results(call, dtype, kDevice);
+  const OwnKernels own;
+  const std::vector<Tensor> expected = results(call, dtype, kDevice);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (!(error(got[i], expected[i], dtype) <= 4 / (1 - call.options.dropout_p))) return false;
+  return true;
+}
+
+/** Returns true if repeated calls give the same bits. */
+inline bool repeats(const Call& call, DType dtype) {
+  const std::vector<Tensor> first = results(call, dtype, kDevice);
+  for (int run = 0; run < 3; ++run) {
+    const std::vector<Tensor> again = results(call, dtype, kDevice);
+    for (std::size_t i = 0; i < first.size(); ++i)
+      if (first[i].to_vector<double>() != again[i].to_vector<double>()) return false;
+  }
+  return true;
+}
+
 }  // namespace attention

@@ -11,7 +11,7 @@
 
 namespace attention {
 
-/** Returns what a call and its gradients run: "library", or "own" for our kernels. Runs that verify
+/** Returns what a call and its gradients run: "library", or "own" for our kernels. Runs that check
  *  the library happen before and are not included. */
 inline std::string served_by(const Call& call, DType dtype = f16) {
   results(call, dtype, kDevice);

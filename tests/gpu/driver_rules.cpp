@@ -30,7 +30,7 @@ __global__ void half_wait() {
 /** Returns the error of a launch with these sizes; empty where it runs. */
 std::string refusal(Index3 grid, Index3 block, std::size_t shared = 0) {
   try {
-    emulator::launch({"driver_rules.cpp", 1, nullptr}, &do_nothing, grid, block, shared);
+    emulator::launch({"driver_rules.cpp", 1, nullptr}, &do_nothing, {grid, block, shared});
   } catch (const CudaError& e) {
     return e.what();
   }

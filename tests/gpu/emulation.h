@@ -30,6 +30,15 @@ struct CapabilityScope {
 };
 inline constexpr int kWithoutTensorCores = 61;
 
+/** Sets how many blocks of a cooperative launch run at once, until the end of the scope. */
+struct ResidentScope {
+  explicit ResidentScope(std::int64_t blocks) { mezzo::emulator::set_resident_blocks(blocks); }
+  ~ResidentScope() { mezzo::emulator::set_resident_blocks(before); }
+  ResidentScope(const ResidentScope&) = delete;
+  ResidentScope& operator=(const ResidentScope&) = delete;
+  std::int64_t before = mezzo::emulator::resident_block_limit();
+};
+
 /** Returns the text of the fault that a launch causes; empty where there is none. */
 template <class Launch> std::string fault_of(Launch&& launch) {
   try {

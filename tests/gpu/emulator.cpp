@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../cuda/kernels/element.h"
+#include "../../cuda/kernels/group_barrier.h"
 #include "../../cuda/kernels/kernel.h"
 #include "../../tensor/device/backend.h"
 #include "../../tensor/memory/address_sanitizer.h"
@@ -123,6 +124,72 @@ TEST_CASE("barriers and shuffles that not all threads reach are faults", "[emula
           gpu::launch(&half_shuffle, {.threads = 32}, nullptr, y.data<float>());
         }).find("for lanes of their warp") != std::string::npos);
   CHECK(sums<Bug::none>(Schedule::forward) == kSums);  // faults leave no state behind
+}
+
+namespace {
+
+/** Passes numbers around a ring of blocks, one block further in each round. */
+__global__ void pass_around(unsigned* ticket, float* x, float* y, int rounds, unsigned expected) {
+  MZ_SHARED(float, own, kThreads);
+  gpu::GroupBarrier barrier(ticket, expected);
+  const unsigned blocks = gridDim.x, block = blockIdx.x, thread = threadIdx.x;
+  own[thread] = static_cast<float>(block * kThreads + thread);
+  for (int round = 0; round < rounds; ++round) {
+    __syncthreads();
+    float* const room = x + static_cast<unsigned>(round & 1) * blocks * kThreads;
+    room[block * kThreads + thread] = own[kThreads - 1 - thread];
+    barrier.arrive();
+    barrier.wait();
+    own[kThreads - 1 - thread] = room[(block + 1) % blocks * kThreads + thread];
+  }
+  barrier.leave();
+  __syncthreads();
+  y[block * kThreads + thread] = own[thread];
+}
+
+constexpr int kRing = 5;
+
+/** Returns the numbers after some rounds. */
+std::vector<double> passed(int rounds, unsigned expected, Tensor& ticket) {
+  const Tensor x = empty({2 * kRing * kThreads}, {.device = kDevice}),
+               y = empty({kRing * kThreads}, {.device = kDevice});
+  gpu::launch_together(&pass_around, {.blocks = kRing, .threads = kThreads}, nullptr,
+                       static_cast<unsigned*>(ticket.raw_data()), x.data<float>(), y.data<float>(),
+                       rounds, expected);
+  return y.to_vector<double>();
+}
+
+}  // namespace
+
+TEST_CASE("the blocks of a cooperative launch wait for each other", "[emulator]") {
+  Tensor ticket = zeros({1}, {.dtype = i32, .device = kDevice});
+  for (const Schedule schedule : kSchedules) {
+    const ScheduleScope scope(schedule);
+    const std::vector<double> x = passed(7, kRing, ticket);
+    for (int block = 0; block < kRing; ++block)
+      for (int i = 0; i < kThreads; ++i)
+        if (x[static_cast<std::size_t>(block * kThreads + i)] != (block + 7) % kRing * kThreads + i)
+          FAIL("block " << block << " thread " << i);
+    CHECK(ticket.item<std::int32_t>() == 0);  // the barrier can be used again
+  }
+}
+
+TEST_CASE("blocks that wait for nobody are a fault, too many are refused", "[emulator]") {
+  Tensor ticket = zeros({1}, {.dtype = i32, .device = kDevice});
+  const std::string fault = fault_of([&] { (void)passed(1, kRing + 1, ticket); });
+  CHECK(fault.find("deadlock: blocks wait for each other at ") != std::string::npos);
+  CHECK(fault.find("group_barrier.h") != std::string::npos);
+  ticket.zero_();
+  const auto alone = [&] {
+    const Tensor x = empty({2 * kRing * kThreads}, {.device = kDevice});
+    gpu::launch(&pass_around, {.blocks = kRing, .threads = kThreads}, nullptr,
+                static_cast<unsigned*>(ticket.raw_data()), x.data<float>(), x.data<float>(), 1,
+                unsigned{kRing});
+  };
+  CHECK(fault_of(alone).find("a block waits for another one") != std::string::npos);
+  ticket.zero_();
+  const ResidentScope few(kRing - 1);
+  CHECK_THROWS_AS(passed(1, kRing, ticket), CudaError);
 }
 
 TEST_CASE("shuffles and votes", "[emulator]") {

@@ -20,6 +20,21 @@ TEST_CASE("recurrent layers and gradients agree with the CPU, deterministic or n
   }
 }
 
+TEST_CASE("recurrent layers that cuDNN may compute agree with our own kernels and keep NaN",
+          "[gpu][recurrent]") {
+  NEED_DEVICE();
+  const AnyBits any;
+  std::vector<Case> cases = kCases;
+  for (const Kind kind : {Kind::tanh, Kind::relu, Kind::gru, Kind::lstm})
+    cases.push_back({.kind = kind, .steps = 3, .batch = 8, .features = 128, .hidden = 128});
+  for (const DType dtype : {f32, f16, bf16, f64})
+    for (const Case& c : cases) {
+      INFO(name(dtype) << " case " << (&c - cases.data()));
+      CHECK(agrees_with_own_kernels(c, dtype));
+      CHECK(nan_comes_through(c, dtype));
+    }
+}
+
 TEST_CASE("a retained graph through a recurrent layer can be used twice", "[gpu][recurrent]") {
   NEED_DEVICE();
   for (const bool may_vary : {false, true}) {

@@ -1,6 +1,7 @@
 // Recurrent layers of every kind, on the device and on the CPU.
 #pragma once
 
+#include "../../cuda/own_kernels.h"
 #include "alike.h"
 
 namespace recurrent {
@@ -35,6 +36,13 @@ inline const std::vector<Case> kCases{
     {.kind = Kind::lstm, .lengths = {2, 4, 1}},
     {.kind = Kind::gru, .bidirectional = true, .lengths = {4, 4, 4}},
 };
+
+/** Returns lengths of sequences between 1 and `most`. */
+inline std::vector<std::int64_t> lengths_of(std::int64_t batch, std::int64_t most) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < batch; ++i) lengths.push_back(1 + i * 3 % most);
+  return lengths;
+}
 
 inline std::int64_t gates(Kind kind) { return kind == Kind::lstm ? 4 : kind == Kind::gru ? 3 : 1; }
 
@@ -91,6 +99,47 @@ inline void check_against_cpu(const Case& c, DType dtype) {
   check_alike(
       operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); },
       tolerance(dtype));
+}
+
+/** Returns the largest difference of correct results, relative to the largest number: some
+ *  roundings of the dtype. Wrong results, as with parameters at a wrong offset, differ by the order
+ *  of 1. */
+inline double library_tolerance(DType dtype) {
+  return dtype == f64 ? 1e-12 : dtype == f32 ? 1e-5 : dtype == f16 ? 0x1p-7 : 0x1p-4;
+}
+
+/** Returns true if the results and gradients that the device computes by default agree with those
+ *  of Mezzo's own kernels. */
+inline bool agrees_with_own_kernels(const Case& c, DType dtype) {
+  const std::vector<Tensor> operands = operands_of(c, dtype);
+  const auto f = [&](const std::vector<Tensor>& t) { return layer(c, t); };
+  const std::vector<Tensor> got = results_on(kDevice, operands, f);
+  const gpu::OwnKernels own;
+  const std::vector<Tensor> expected = results_on(kDevice, operands, f);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const std::vector<double> a = got[i].to_vector<double>(), b = expected[i].to_vector<double>();
+    double greatest = 0, apart = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      if (std::isnan(a[k])) return false;
+      greatest = std::max(greatest, std::abs(b[k]));
+      apart = std::max(apart, std::abs(a[k] - b[k]));
+    }
+    if (apart > library_tolerance(dtype) * greatest) return false;
+  }
+  return true;
+}
+
+/** Returns true if NaN in the first element of the first sequence makes all results of its first
+ *  step NaN. */
+inline bool nan_comes_through(const Case& c, DType dtype) {
+  std::vector<Tensor> t = operands_of(c, dtype);
+  t[0].narrow(0, 0, 1).narrow(1, 0, 1).narrow(2, 0, 1).fill_(
+      std::numeric_limits<double>::quiet_NaN());
+  for (Tensor& x : t) x = x.to(kDevice);
+  const NoGrad no_grad;
+  const std::vector<double> y = layer(c, t).to_vector<double>();
+  const std::int64_t size = c.projected > 0 ? c.projected : c.hidden;
+  return std::all_of(y.begin(), y.begin() + size, [](double x) { return std::isnan(x); });
 }
 
 }  // namespace recurrent

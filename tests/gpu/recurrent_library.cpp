@@ -1,14 +1,21 @@
-// Recurrent layers by the emulated cuDNN: when it is used, that all its results arrive, and that a
-// wrong library is detected.
+// Recurrent layers by the emulated cuDNN: when it is used, that all its results arrive, and that
+// one which drops NaN is not used.
 #include "recurrent.h"
 
 #include "../emulator/counters.h"
 #include "../emulator/dnn.h"
+#include "emulation.h"
 
 using namespace recurrent;
 using emulator::DnnFault;
 
 namespace {
+
+/** Leaves all layers to cuDNN that it supports. */
+struct LibraryScope {
+  AnyBits any;
+  emulation::ResidentScope no_cooperative_launches{0};
+};
 
 /** Results and gradients, and the number of cuDNN calls. */
 struct Outcome {
@@ -23,7 +30,7 @@ Outcome on_device(const Case& c, DType dtype) {
   return {results, std::count(log.names.begin(), log.names.end(), "cuDNN")};
 }
 
-/** Returns a case with a new shape at each call, for which nothing is verified yet. */
+/** Returns a case with a new shape at each call, for which nothing is checked yet. */
 Case unseen() {
   static std::int64_t features = 10;
   return {.kind = Kind::lstm, .features = ++features};
@@ -33,11 +40,11 @@ Case unseen() {
 
 TEST_CASE("where nondeterminism is allowed cuDNN computes recurrent layers and agrees with the CPU",
           "[gpu][recurrent]") {
-  const AnyBits any;
+  const LibraryScope library;
   for (const DType dtype : {f32, f16, bf16, f64})
     for (const Case& c : kCases) {
       INFO(name(dtype) << " case " << (&c - kCases.data()));
-      (void)on_device(c, dtype);  // runs the verification
+      (void)on_device(c, dtype);  // runs the check
       CHECK(on_device(c, dtype).calls == (c.bidirectional ? 4 : 2));
       check_against_cpu(c, dtype);
     }
@@ -47,7 +54,7 @@ TEST_CASE("without cuDNN or without nondeterminism our own kernels compute recur
           "[gpu][recurrent]") {
   const Case c = unseen();
   CHECK(on_device(c, f32).calls == 0);
-  const AnyBits any;
+  const LibraryScope library;
   emulator::set_has_dnn(false);
   CHECK(on_device(c, f32).calls == 0);
   emulator::set_has_dnn(true);
@@ -55,7 +62,7 @@ TEST_CASE("without cuDNN or without nondeterminism our own kernels compute recur
 
 TEST_CASE("own kernels compute reversed padding, empty sequences and single steps",
           "[gpu][recurrent]") {
-  const AnyBits any;
+  const LibraryScope library;
   const auto calls = [](const Case& c) {
     (void)on_device(c, f32);
     check_against_cpu(c, f32);
@@ -67,25 +74,33 @@ TEST_CASE("own kernels compute reversed padding, empty sequences and single step
   CHECK(calls({.kind = Kind::lstm, .steps = 1}) == 0);
 }
 
-TEST_CASE("a wrong cuDNN is detected before it computes a recurrent layer", "[gpu][recurrent]") {
-  const AnyBits any;
-  for (const DnnFault fault :
-       {DnnFault::wrong_results, DnnFault::wrong_gradients, DnnFault::hidden_nan}) {
-    const Case c = unseen();
+TEST_CASE("a cuDNN that drops NaN computes no recurrent layer", "[gpu][recurrent]") {
+  const LibraryScope library;
+  const Case c = unseen();
+  emulator::set_dnn_fault(DnnFault::hidden_nan);
+  CHECK(on_device(c, f16).calls > 0);  // of the check
+  CHECK(on_device(c, f16).calls == 0);
+  check_against_cpu(c, f16);
+  CHECK(nan_comes_through(c, f16));
+  emulator::set_dnn_fault(DnnFault::none);
+  CHECK(on_device(c, f16).calls == 0);  // after a failure it is not used again
+  CHECK(on_device(unseen(), f16).calls > 2);
+}
+
+TEST_CASE("the comparison with our own kernels finds a wrong cuDNN", "[gpu][recurrent]") {
+  const LibraryScope library;
+  const Case c = unseen();
+  CHECK(agrees_with_own_kernels(c, f16));
+  for (const DnnFault fault : {DnnFault::wrong_results, DnnFault::wrong_gradients}) {
     emulator::set_dnn_fault(fault);
-    const Outcome first = on_device(c, f16);
-    CHECK(first.calls > 0);  // of the verification
-    CHECK(on_device(c, f16).calls == 0);
-    check_against_cpu(c, f16);
+    CHECK_FALSE(agrees_with_own_kernels(c, f16));
     emulator::set_dnn_fault(DnnFault::none);
-    CHECK(on_device(c, f16).calls == 0);  // after a failure it is not used again
-    CHECK(on_device(unseen(), f16).calls > 2);
   }
 }
 
 TEST_CASE("a retained graph through cuDNN's recurrent layer can be used twice",
           "[gpu][recurrent]") {
-  const AnyBits any;
+  const LibraryScope library;
   const Case c{.kind = Kind::lstm};
   std::vector<Tensor> t = operands_of(c, f32);
   for (Tensor& x : t) x = x.to(kDevice).requires_grad_();
@@ -100,7 +115,7 @@ TEST_CASE(
     "a layer first called in a capture runs on our own kernels; captured steps have the bits of "
     "others",
     "[gpu][recurrent]") {
-  const AnyBits any;
+  const LibraryScope library;
   const Case unknown = unseen(), known = unseen();
   (void)on_device(known, f32);
   for (const bool is_known : {false, true}) {
@@ -120,7 +135,7 @@ TEST_CASE(
 
 TEST_CASE("cuDNN keeps weights on chip where it supports the batch, else it works step by step",
           "[gpu][recurrent]") {
-  const AnyBits any;
+  const LibraryScope library;
   for (const std::int64_t batch : {2, 4}) {  // the emulated library needs four
     const Case c{.kind = Kind::lstm, .batch = batch, .features = 128, .hidden = 128};
     (void)on_device(c, f16);

@@ -47,6 +47,11 @@ TEST_CASE("the least time of an op is that of its slowest resource", "[roof]") {
   CHECK(kRoof.seconds({.flops = 0, .bytes = 2600}) == 60.0);  // 600 bytes cannot be
   CHECK(kRoof.seconds({}) == 0.0);
   CHECK(Roof{}.seconds({.flops = 300, .bytes = 20}) == 0.0);  // no limit was measured
+  Roof steps = kRoof;
+  steps.step_seconds = 2;
+  steps.low_step_seconds = 1;
+  CHECK(steps.seconds({.flops = 300, .steps = 5}) == 13.0);
+  CHECK(steps.seconds({.flops = 300, .steps = 5}, bf16) == 5.75);
 }
 
 TEST_CASE("the best of two roofs has the larger of each limit", "[roof]") {

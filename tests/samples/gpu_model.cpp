@@ -21,7 +21,7 @@ std::map<std::string, GpuPrediction> predicted(const std::string& net, std::int6
 }  // namespace
 
 TEST_CASE("a prediction is between its longest part and the sum of its parts", "[samples]") {
-  for (const char* net : {"mlp", "resnet18", "char_gpt", "dcgan"})
+  for (const char* net : {"mlp", "resnet18", "char_gpt", "char_lstm", "dcgan"})
     for (const auto& [level, p] : predicted(net, 0, 0)) {
       INFO(net << " " << level);
       CHECK(p.samples > 0);
@@ -30,8 +30,9 @@ TEST_CASE("a prediction is between its longest part and the sum of its parts", "
       CHECK(p.products ==
             Approx(p.work.flops / (level == "O0" ? h100().f32_flops_per_s : h100().f16_flops_per_s))
                 .epsilon(level == "O0" ? 1e-9 : 0.2));
-      CHECK(p.seconds >= std::max({p.products, p.memory, p.launches}) * (1 - 1e-9));
-      CHECK(p.seconds <= p.products + p.memory + p.launches);
+      CHECK(p.seconds >= std::max({p.products, p.memory, p.launches}) * (1 - 1e-9) + p.steps);
+      CHECK(p.seconds <= p.products + p.memory + p.launches + p.steps);
+      CHECK((p.steps > 0) == (net == std::string("char_lstm")));
     }
 }
 
