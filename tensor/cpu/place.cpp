@@ -85,8 +85,7 @@ void copy_run(const Word* from, Word* to, const Run& run, std::int64_t stride, s
   } else if (block == 1 && step == -1) {  // a constant step, so that the loop is vectorised
     for (std::int64_t k = 0; k < length; ++k) std::memcpy(to + k, from - k, sizeof(Word));
   } else if (block == 1) {
-    for (std::int64_t k = 0; k < length; ++k)
-      std::memcpy(to + k, from + k * step, sizeof(Word));
+    for (std::int64_t k = 0; k < length; ++k) std::memcpy(to + k, from + k * step, sizeof(Word));
   } else {
     for (std::int64_t k = 0; k < length; ++k)
       std::memcpy(to + k * block, from + k * step, static_cast<std::size_t>(block) * sizeof(Word));

@@ -90,9 +90,7 @@ struct Gt {
 
 struct Isfinite {
   static constexpr OpTraits traits = test("isfinite", "neither infinite nor nan");
-  template <class V> MZ_HD static V forward(const V& x) {
-    return static_cast<V>(x - x == V(0));
-  }
+  template <class V> MZ_HD static V forward(const V& x) { return static_cast<V>(x - x == V(0)); }
 };
 
 struct Isinf {

@@ -2,6 +2,7 @@
 #include "../../cuda/blas/calls.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "../../tensor/core/error.h"
@@ -127,13 +128,31 @@ void check_epilogue(const Gemm& g) {
           "the mask exceeds its memory");
 }
 
+/** A product whose sums run in order of depth, as those of our own CUDA kernels: tests compare
+ * bits. gemm() adds partial sums for a single row or column, which is therefore computed twice. */
+void sum_in_order(std::int64_t m, std::int64_t n, std::int64_t k, cpu_kernels::Matrix a,
+                  cpu_kernels::Matrix b, const cpu_kernels::MatrixOut& c,
+                  cpu_kernels::Epilogue epilogue) {
+  if (m != 1 && n != 1) return cpu_kernels::gemm(m, n, k, a, b, c, epilogue);
+  const std::int64_t rows = std::max<std::int64_t>(m, 2), columns = std::max<std::int64_t>(n, 2);
+  if (m == 1) a.row = epilogue.addend.row = 0;
+  if (n == 1) b.column = epilogue.addend.column = 0;
+  const auto item = static_cast<std::int64_t>(item_size(c.dtype));
+  std::vector<char> both(static_cast<std::size_t>(rows * columns * item));
+  cpu_kernels::gemm(rows, columns, k, a, b, {both.data(), c.dtype, columns, 1}, epilogue);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      std::memcpy(static_cast<char*>(c.data) + (i * c.row + j * c.column) * item,
+                  both.data() + (i * columns + j) * item, static_cast<std::size_t>(item));
+}
+
 /** Computes one product of the batch into `c`. */
 void multiply(const Gemm& g, std::int64_t entry, const cpu_kernels::MatrixOut& c) {
   cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
   if (g.beta != 0) epilogue.addend = matrix(g.addend, g.result, entry);
   if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.result, 0, 1}};
-  cpu_kernels::gemm(g.m, g.n, g.k, matrix(g.a, g.dtype, entry), matrix(g.b, g.dtype, entry), c,
-                    epilogue);
+  sum_in_order(g.m, g.n, g.k, matrix(g.a, g.dtype, entry), matrix(g.b, g.dtype, entry), c,
+               epilogue);
 }
 
 template <class T> void compute(const Gemm& g) {
