@@ -134,7 +134,7 @@ void sum_in_order(std::int64_t m, std::int64_t n, std::int64_t k, cpu_kernels::M
                   cpu_kernels::Matrix b, const cpu_kernels::MatrixOut& c,
                   cpu_kernels::Epilogue epilogue) {
   if (m != 1 && n != 1) return cpu_kernels::gemm(m, n, k, a, b, c, epilogue);
-  const std::int64_t rows = std::max<std::int64_t>(m, 2), columns = std::max<std::int64_t>(n, 2);
+  const std::int64_t rows = m == 1 ? 2 : m, columns = n == 1 ? 2 : n;
   if (m == 1) a.row = epilogue.addend.row = 0;
   if (n == 1) b.column = epilogue.addend.column = 0;
   const auto item = static_cast<std::int64_t>(item_size(c.dtype));
