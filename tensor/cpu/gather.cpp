@@ -47,7 +47,7 @@ void for_each_index(const Tensor& index, int dim, X* x, const Lines& at_x, Y* y,
     X* const x_line = x + at_x.outer[static_cast<std::size_t>(outer)];
     Y* const y_line = y + at_y.outer[static_cast<std::size_t>(outer)];
     const std::int64_t* const named_line = named + outer * length * width;
-    if (width == 1 && x_step == 1 && y_step == 1) {
+    if (width == 1 && x_step == 1 && y_step == 1) {  // a loop without multiplications
       for (std::int64_t j = 0; j < length; ++j) visit(x_line[named_line[j]], y_line[j]);
       return;
     }

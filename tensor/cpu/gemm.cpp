@@ -2,7 +2,8 @@
 // packed strip by strip by the task that multiplies it, while it is in that task's cache. An
 // operand that is read few times is not packed if the register blocks can read it in place. If the
 // result is small and the sums are long, the depth is divided as well, and partial sums are added
-// in order. All divisions depend on the shape alone.
+// in order. All divisions depend on the shape alone. A product of a single row reads the other
+// operand once and packs nothing as a whole (gemm_row.h).
 #include "gemm.h"
 
 #include "../device/parallel.h"
@@ -38,7 +39,7 @@ constexpr std::int64_t kDepthSplit = 2048;
 /** Maximum number of rows or columns of the other operand for which packing does not pay. */
 constexpr std::int64_t kFewReaders = 512;
 
-/** Minimum number of elements of the other matrix that a task multiplies with a single row. */
+/** Elements of the other matrix that a task multiplies with a single row. */
 constexpr std::int64_t kRowPiece = 1 << 18;
 
 /** Estimated cost for one thread in ns, used only for the decision whether to use several

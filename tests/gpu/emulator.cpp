@@ -174,7 +174,8 @@ TEST_CASE("the blocks of a cooperative launch wait for each other", "[emulator]"
   }
 }
 
-TEST_CASE("blocks that wait for nobody are a fault, too many are refused", "[emulator]") {
+TEST_CASE("a barrier that not all blocks reach is a fault, too many blocks are refused",
+          "[emulator]") {
   Tensor ticket = zeros({1}, {.dtype = i32, .device = kDevice});
   const std::string fault = fault_of([&] { (void)passed(1, kRing + 1, ticket); });
   CHECK(fault.find("deadlock: blocks wait for each other at ") != std::string::npos);
