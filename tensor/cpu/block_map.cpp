@@ -310,10 +310,18 @@ template <class V> bool all_hold(std::span<const Tensor> tensors) {
                      [](const Tensor& x) { return !x.defined() || holds<V>(x.dtype()); });
 }
 
+/** Returns whether results are rounded to bf16, which functions for bf16 may rely on, or are not
+ *  floating. */
+bool are_rounded(Outputs out) {
+  return std::none_of(out.begin(), out.end(), [](const Tensor& y) {
+    return y.defined() && is_floating(y.dtype()) && y.dtype() != DType::bf16;
+  });
+}
+
 }  // namespace
 
 void map_blocks(const BlockFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
-  if (compute == DType::f32 && fns.bf16 && all_hold<BFloat16>(in))
+  if (compute == DType::f32 && fns.bf16 && all_hold<BFloat16>(in) && are_rounded(out))
     run_map<float, BFloat16>(fns.bf16, in, out, attrs);
   else if (compute == DType::f32)
     run_map<float>(fns.f32, in, out, attrs);

@@ -23,8 +23,9 @@ template <class C, class V = C>
 using BlockFn = void (*)(const V* const* in, C* const* out, std::int64_t n, const void* attrs);
 
 /** One block function per compute type; null if the op does not compute in it. Optional are `bf16`,
- *  used instead of f32 if all operands are bf16, and `u8`, used instead of i64 if all operands and
- *  results are bool or u8: it must give the same values. */
+ *  used instead of f32 if all operands are bf16 and no result is a wider floating type, and `u8`,
+ *  used instead of i64 if all operands and results are bool or u8: they must give the same values,
+ *  `bf16` after rounding to bf16. */
 struct BlockFns {
   BlockFn<float> f32 = nullptr;
   BlockFn<double> f64 = nullptr;

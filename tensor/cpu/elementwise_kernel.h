@@ -49,23 +49,43 @@ bool all_short(const V* const* x, std::int64_t n, std::index_sequence<I...>) {
   return others == 0;
 }
 
-/** Returns the result for one value of each operand, converted to C. */
-template <class Op, bool kShort, class V, class C, std::size_t... I>
-inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
-                       std::index_sequence<I...>) {
-  if constexpr (kShort)
-    return Op::forward_short(static_cast<C>(in[I][k])...);
-  else
-    return elementwise_forward<Op>(attrs, static_cast<C>(in[I][k])...);
+/** Ops with `forward_bf16`: for bf16 operands in `bf16_range` it gives the same bits, rounded to
+ *  bf16, as the full formula with less work. */
+template <class Op, class V>
+concept HasBf16Form = std::is_same_v<V, BFloat16> && requires {
+  &Op::forward_bf16;
+};
+
+template <class Op> bool all_in_bf16_range(const BFloat16* x, std::int64_t n) {
+  std::uint16_t others = 0;
+  for (std::int64_t k = 0; k < n; ++k) others |= Op::bf16_range.contains(x[k]) ? 0 : 1;
+  return others == 0;
 }
 
-template <class Op, class V, class C, bool kShort, class Get>
+/** Which formula computes a block. */
+enum class Formula : std::uint8_t { full, short_form, bf16_form };
+
+/** Returns the result for one value of each operand, converted to C. */
+template <class Op, Formula kFormula, class V, class C, std::size_t... I>
+inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& attrs,
+                       std::index_sequence<I...>) {
+  if constexpr (kFormula == Formula::full)
+    return elementwise_forward<Op>(attrs, static_cast<C>(in[I][k])...);
+  else if constexpr (kFormula == Formula::short_form)
+    return Op::forward_short(static_cast<C>(in[I][k])...);
+  else if constexpr (requires { typename Op::Attrs; })
+    return Op::forward_bf16(static_cast<C>(in[I][k])..., attrs);
+  else
+    return Op::forward_bf16(static_cast<C>(in[I][k])...);
+}
+
+template <class Op, class V, class C, Formula kFormula, class Get>
 void forward_loop(const V* const* x, C* y, std::int64_t n, Get get) {
   constexpr auto operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{};
   const AttrsOf<Op> attrs = get();
   MZ_INDEPENDENT_LOOP
   for (std::int64_t k = 0; k < n; ++k)
-    y[k] = static_cast<C>(forward_at<Op, kShort, V, C>(x, k, attrs, operands));
+    y[k] = static_cast<C>(forward_at<Op, kFormula, V, C>(x, k, attrs, operands));
 }
 
 template <class Op, class V, class C>
@@ -74,9 +94,14 @@ void forward_block(const V* const* in, C* const* out, std::int64_t n, const void
   const V* x[kMaxBlockOperands];
   for (int i = 0; i < Op::traits.inputs; ++i) x[i] = in[i];
   with_attrs<Op>(address, [&](auto get) {
-    if constexpr (HasShortForm<Op, C>)
-      if (all_short<Op, V>(x, n, operands)) return forward_loop<Op, V, C, true>(x, out[0], n, get);
-    forward_loop<Op, V, C, false>(x, out[0], n, get);
+    if constexpr (HasBf16Form<Op, V>) {
+      if (all_in_bf16_range<Op>(x[0], n))
+        return forward_loop<Op, V, C, Formula::bf16_form>(x, out[0], n, get);
+    } else if constexpr (HasShortForm<Op, C>) {
+      if (all_short<Op, V>(x, n, operands))
+        return forward_loop<Op, V, C, Formula::short_form>(x, out[0], n, get);
+    }
+    forward_loop<Op, V, C, Formula::full>(x, out[0], n, get);
   });
 }
 

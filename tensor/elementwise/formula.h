@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "../core/op.h"
+#include "../math/for_bf16.h"
 #include "../math/math.h"
 
 namespace mezzo::op {

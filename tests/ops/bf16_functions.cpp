@@ -1,0 +1,80 @@
+// Functions with a form of their own for bf16 numbers (tensor/math/for_bf16.h): for all bf16
+// numbers, the result is that of f32, rounded.
+#include <mezzo.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "../support/catch.h"
+#include "samples.h"
+
+using namespace mezzo;
+using cases::same_bits;
+
+namespace {
+
+struct Function {
+  std::string name;
+  Tensor (*apply)(const Tensor&);
+};
+
+const std::vector<Function> kFunctions{
+    {"exp", [](const Tensor& x) { return exp(x); }},
+    {"log", [](const Tensor& x) { return log(x); }},
+    {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
+    {"silu", [](const Tensor& x) { return silu(x); }},
+    {"tanh", [](const Tensor& x) { return tanh(x); }},
+    {"gelu", [](const Tensor& x) { return gelu(x); }},
+    {"gelu, tanh form",
+     [](const Tensor& x) { return gelu(x, {.approximate = GeluApproximation::tanh}); }},
+};
+
+/** Returns all bf16 numbers except NaN whose f32 values are in [low, high], in their order of bits,
+ *  so that most blocks of a kernel have values of one sign and of similar size. */
+Tensor numbers(float low, float high) {
+  std::vector<float> values;
+  for (unsigned bits = 0; bits < 0x10000; ++bits)
+    if (const float x = std::bit_cast<float>(bits << 16); x >= low && x <= high)
+      values.push_back(x);
+  return tensor(values).to(bf16);
+}
+
+/** Returns the results of f32, rounded. */
+Tensor rounded(const Function& function, const Tensor& x) {
+  return function.apply(x.to(f32)).to(bf16);
+}
+
+}  // namespace
+
+TEST_CASE("functions of bf16 numbers round the results of f32", "[elementwise][bf16]") {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const Tensor sets[] = {numbers(-kInf, kInf),         numbers(-9.5f, 9.5f), numbers(-87, 87),
+                         numbers(0x1p-126f, 0x1p127f), numbers(1, kInf),     numbers(-kInf, -9)};
+  for (const Function& function : kFunctions)
+    for (const Tensor& x : sets) {
+      INFO(function.name << ", " << x.numel() << " numbers from " << x[0].item<float>());
+      CHECK(same_bits(function.apply(x), rounded(function, x)));
+      const Tensor mixed = x[randperm(x.numel())];
+      CHECK(same_bits(function.apply(mixed), rounded(function, mixed)));
+    }
+}
+
+TEST_CASE("nan and numbers out of range do not change their neighbours", "[elementwise][bf16]") {
+  manual_seed(3);
+  for (const Function& function : kFunctions)
+    for (const float other : {std::numeric_limits<float>::quiet_NaN(), -200.0f, 200.0f, 0.0f}) {
+      const Tensor x = (abs(randn({3000})) + 0.01).to(bf16), y = function.apply(x);
+      x[1500].fill_(other);
+      const Tensor z = function.apply(x);
+      INFO(function.name << " with " << other);
+      CHECK(same_bits(z.slice(0, 0, 1500), y.slice(0, 0, 1500)));
+      CHECK(same_bits(z.slice(0, 1501, 3000), y.slice(0, 1501, 3000)));
+      if (std::isnan(other))
+        CHECK(std::isnan(z[1500].item<float>()));
+      else
+        CHECK(same_bits(z.slice(0, 1500, 1501), rounded(function, x.slice(0, 1500, 1501))));
+    }
+}
