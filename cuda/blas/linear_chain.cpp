@@ -72,7 +72,12 @@ void input_grad(Inputs in, Outputs out, const op::LinearInputGrad::Attrs& attrs)
   op::differentiate_in_place(out[0], is_gelu(attrs.before) ? kept : x, attrs.before);
 }
 
-void weight_grads(Inputs in, Outputs out, const NoAttrs& attrs) {
+void weight_grads(Inputs in, Outputs out, const op::LinearWeightGrads::Attrs& attrs) {
+  if (out[0].dtype() != in[0].dtype()) {  // the library rounds once
+    Tensor results[] = {empty_tensor(out[0].shape(), in[0].dtype(), out[0].device()), out[1]};
+    weight_grads(in, results, {});
+    return op::convert_to(results[0], out[0]);
+  }
   const op::ProductPlan plan = plan_of<op::LinearWeightGrads>(in, out);
   const Device device = out[0].device();
   if (run_product_with({Kind::row_sums, out[1].raw_data()}, plan, device)) return;

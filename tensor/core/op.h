@@ -161,9 +161,9 @@ struct TensorMeta {
   Shape shape;               // of the input before broadcasting; rank 0 if it is undefined
   DType dtype = DType::f32;  // of the input after casts; f32 if it is undefined
   Device device;             // its gradient is moved there; the CPU if undefined
-  /** The dtype that the gradient is finally converted to: the input's dtype, or a narrower one if
-   *  the input is the result of a conversion. A rule that rounds once may round to it; otherwise
-   *  the engine converts. */
+  /** The dtype that the gradient is finally converted to: the input's dtype, or another if the input
+   *  is the result of a conversion. A rule may round to a narrower one at once, or round to the
+   *  input's dtype and store in a wider one; otherwise the engine converts. */
   DType gradient = dtype;
   MemoryFormat format = MemoryFormat::contiguous;  // as Tensor::memory_format() returned it
 };

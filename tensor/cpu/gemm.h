@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "../core/dtype.h"
 
@@ -33,8 +34,10 @@ struct Epilogue {
   double alpha = 1;
   double beta = 0;
   Matrix addend = {};  // read only if beta is not 0; may be the result's own memory
+  std::optional<DType> rounds_to =
+      {};  // rounds results to this dtype before they are stored in f32
 
-  Epilogue transposed() const { return {alpha, beta, addend.transposed()}; }
+  Epilogue transposed() const { return {alpha, beta, addend.transposed(), rounds_to}; }
 };
 
 /** The result matrix. */

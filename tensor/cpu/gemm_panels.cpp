@@ -33,6 +33,17 @@ void load_addend(const Matrix& x, std::int64_t i, std::int64_t j, std::int64_t n
     convert(x.dtype, address(x, i, j + e), dtype_of<T>(), to + e, 1);
 }
 
+/** Rounds n numbers to 16 bits and back. */
+void round_through(DType dtype, float* x, std::int64_t n) {
+  constexpr std::int64_t kPiece = 512;
+  alignas(64) char low[2 * kPiece];
+  for (std::int64_t at = 0; at < n; at += kPiece) {
+    const std::int64_t run = std::min(kPiece, n - at);
+    convert(DType::f32, x + at, dtype, low, run);
+    convert(dtype, low, DType::f32, x + at, run);
+  }
+}
+
 template <class T>
 void store_row(const T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const MatrixOut& c) {
   char* to = address(c, i, j);
@@ -62,6 +73,8 @@ void finish_row(T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const M
       for (std::int64_t e = 0; e < run; ++e) sums[at + e] += beta * addend[e];
     }
   }
+  if constexpr (std::is_same_v<T, float>)
+    if (epilogue.rounds_to) round_through(*epilogue.rounds_to, sums, n);
   store_row(sums, i, j, n, c);
 }
 
@@ -98,7 +111,8 @@ template <class E> class Tile {
   }
 
   void finish() {
-    const bool finished = in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0;
+    const bool finished =
+        in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0 && !epilogue_.rounds_to;
     if (finished) return;
     for (std::int64_t i = 0; i < num_rows_; ++i)
       finish_row(sums_ + i * stride_, first_row_ + i, first_column_, num_columns_, c_, epilogue_);

@@ -25,7 +25,7 @@ void LinearLink::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   activate(sums, out[0], attrs.after);
 }
 
-void LinearWeightGrads::cpu(Inputs in, Outputs out, const NoAttrs&) {
+void LinearWeightGrads::cpu(Inputs in, Outputs out, const Attrs&) {
   run_in_chain<LinearWeightGrads>(in, out);
   sum_columns(in[0], out[1]);
 }

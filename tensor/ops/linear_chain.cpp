@@ -3,6 +3,7 @@
 
 #include "../core/dispatch.h"
 #include "../core/registry.h"
+#include "copy.h"
 #include "reduce.h"
 
 namespace mezzo::op {
@@ -35,9 +36,10 @@ OutSpecs LinearInputGrad::infer(Inputs in, const Attrs&) {
   return {{in[2].shape(), in[0].dtype()}};
 }
 
-OutSpecs LinearWeightGrads::infer(Inputs in, const NoAttrs&) {
+OutSpecs LinearWeightGrads::infer(Inputs in, const Attrs& attrs) {
   const std::int64_t out = in[0].shape()[1];
-  return {{{out, in[1].shape()[1]}, in[0].dtype()}, {{out}, in[0].dtype()}};
+  const DType dtype = in[0].dtype();
+  return {{{out, in[1].shape()[1]}, attrs.weight.value_or(dtype)}, {{out}, dtype}};
 }
 
 Product product_of(std::type_identity<LinearLink>, Inputs in, Outputs out) {
@@ -52,7 +54,9 @@ Product product_of(std::type_identity<LinearWeightGrads>, Inputs in, Outputs out
   const Tensor& g = in[0];
   const Tensor gt =
       alias(g, {g.size(1), g.size(0)}, {g.strides()[1], g.strides()[0]}, g.impl()->offset);
-  return {gt, in[1], out[0]};
+  Product product{gt, in[1], out[0]};
+  if (out[0].dtype() != g.dtype()) product.rounds_to = g.dtype();
+  return product;
 }
 
 void activate(const Tensor& x, Tensor& y, MlpActivation activation) {
@@ -78,6 +82,12 @@ void sum_columns(const Tensor& g, Tensor& sums) {
   static const OpInfo& sum = op_named("sum");
   constexpr ReduceAttrs rows{.dims = 1, .keepdim = false};
   sum.kernel[kind_of(g)](sum, {&g, 1}, {&sums, 1}, &rows);
+}
+
+void convert_to(const Tensor& x, Tensor& y) {
+  static const OpInfo& to = op_named("to");
+  const To::Attrs attrs{y.dtype()};
+  to.kernel[kind_of(x)](to, {&x, 1}, {&y, 1}, &attrs);
 }
 
 std::span<OpInfo* const> linear_chain_ops() { return infos_of(LinearChainOps{}); }

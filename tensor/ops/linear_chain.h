@@ -69,7 +69,7 @@ struct LinearInputGrad {
 };
 
 /** Gradients of a linear layer's weight and bias. Operands: g [rows, out], x [rows, in]. Results:
- *  g^T x and the column sums of g. */
+ *  g^T x and the column sums of g, rounded to their dtype. */
 struct LinearWeightGrads {
   static constexpr OpTraits traits{.name = "linear_weight_grads",
                                    .precision = Precision::match,
@@ -77,8 +77,12 @@ struct LinearWeightGrads {
                                    .outputs = 2,
                                    .differentiable = false,
                                    .internal = true};
-  static OutSpecs infer(Inputs in, const NoAttrs&);
-  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+  /** The dtype in which the weight's gradient is stored, after it is rounded: that of g, or f32. */
+  struct Attrs {
+    std::optional<DType> weight = {};
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
 using LinearChainOps = type_list<LinearInputGrad, LinearLink, LinearWeightGrads, Mlp>;
@@ -104,5 +108,7 @@ void activate(const Tensor& x, Tensor& y, MlpActivation activation);
 void differentiate_in_place(Tensor& g, const Tensor& y_or_sums, MlpActivation activation);
 /** Computes the column sums of g. */
 void sum_columns(const Tensor& g, Tensor& sums);
+/** Runs the kernel of `to`: converts x to the dtype of y. */
+void convert_to(const Tensor& x, Tensor& y);
 
 }  // namespace mezzo::op

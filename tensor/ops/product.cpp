@@ -153,8 +153,12 @@ bool fold(const Product& p, const Tensor& addend, ProductPlan& plan) {
 }  // namespace
 
 ProductPlan plan(const Product& p) {
-  ProductPlan plan{
-      .m = p.c.size(-2), .n = p.c.size(-1), .k = p.a.size(-1), .alpha = p.alpha, .beta = p.beta};
+  ProductPlan plan{.m = p.c.size(-2),
+                   .n = p.c.size(-1),
+                   .k = p.a.size(-1),
+                   .alpha = p.alpha,
+                   .beta = p.beta,
+                   .rounds_to = p.rounds_to};
   if (p.c.numel() == 0) return plan;
   const Tensor addend = p.beta == 0 ? Tensor{} : spread(p.addend, p.c.shape());
   if (fold(p, addend, plan)) return plan;

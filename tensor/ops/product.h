@@ -2,6 +2,7 @@
 // maps the operands of matmul, linear, addmm and related ops to this form for all devices.
 #pragma once
 
+#include <optional>
 #include <type_traits>
 
 #include "addmm.h"
@@ -15,6 +16,8 @@ struct Product {
   Tensor a, b, c;
   double alpha = 1, beta = 0;
   Tensor addend = {};  // undefined if beta is 0
+  std::optional<DType> rounds_to =
+      {};  // rounds results to this dtype before they are stored in f32
 };
 
 // Return the operands of one call of an op as a Product.
@@ -47,6 +50,7 @@ struct ProductPlan {
   Shape batch = {};
   MatrixBatch a = {}, b = {}, c = {}, addend = {};
   double alpha = 1, beta = 0;
+  std::optional<DType> rounds_to = {};
 };
 ProductPlan plan(const Product& product);
 

@@ -239,3 +239,41 @@ TEST_CASE("a gradient that is only converted is rounded once; hooks and traces g
   loss.backward();
   CHECK(cases::same_bits(once.to(cpu), h.grad().to(cpu)));
 }
+
+TEST_CASE("the gradient of a converted weight is rounded to the weight's dtype; hooks get it so",
+          "[ops]") {
+  manual_seed(11);
+  const std::int64_t sizes[][3] = {{1, 40, 30}, {7, 1, 33}, {300, 130, 70}, {3, 5, 1}};
+  for (const DType dtype : {bf16, f16})
+    for (const auto& [rows, in, out] : sizes) {
+      const Tensor x = leaf({rows, in}, dtype, 3), weight = leaf({out, in}, f32, 1),
+                   last = leaf({out, out}, f32, 1), bias = leaf({out}, f32, 1);
+      const auto gradients = [&](bool watched, bool twice, DType& seen) {
+        for (const Tensor& one : {x, weight, last, bias}) one.set_grad({});
+        const Tensor low = weight.to(dtype), low_bias = bias.to(dtype);
+        if (watched)
+          register_hook(low, [&](const Tensor& g) {
+            seen = g.dtype();
+            return Tensor{};
+          });
+        const Tensor h = linear(x, low, low_bias);
+        Tensor y = mlp(h, {last.to(dtype), last.to(dtype)}, {low_bias, low_bias});
+        if (twice) y = y + linear(x, low, low_bias);
+        // In f16 some gradients overflow.
+        (sum(y.to(f32)) * 3000).backward();
+        return std::vector{x.grad(), weight.grad(), last.grad(), bias.grad()};
+      };
+      for (const bool twice : {false, true}) {
+        DType seen = f64;
+        const std::vector<Tensor> plain = gradients(false, twice, seen),
+                                  watched = gradients(true, twice, seen);
+        INFO(name(dtype) << " [" << rows << ", " << in << "] " << (twice ? "twice" : "once"));
+        CHECK(seen == dtype);
+        for (std::size_t i = 0; i < plain.size(); ++i) {
+          CHECK(plain[i].dtype() == (i == 0 ? dtype : f32));
+          CHECK(cases::same_bits(plain[i].to(cpu), watched[i].to(cpu)));
+        }
+        CHECK(cases::same_bits(plain[1].to(cpu), plain[1].to(cpu).to(dtype).to(f32)));
+      }
+    }
+}
