@@ -7,6 +7,7 @@
 #include "../device/parallel.h"
 #include "conv_geometry.h"
 #include "conv_micro.h"
+#include "conv_winograd.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
 #include "workspace.h"
@@ -256,6 +257,11 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     const WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
     visit_factors(x.dtype(), y.dtype(), w.dtype() == DType::f64,
                   [&]<class E>(std::type_identity<E>) {
+                    if constexpr (std::is_same_v<E, float>)
+                      if (winograd_pays(geometry, from.volume.batch, from.volume.channels,
+                                        to.volume.channels, to.volume.size) &&
+                          winograd_weight(from, to, geometry.pad, weight.rows, weight.format))
+                        return;
                     WeightGradient<E>(geometry, from, to, weight).run();
                   });
   });

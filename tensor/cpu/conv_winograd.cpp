@@ -156,7 +156,7 @@ class WinogradConvolution {
     const Workspace<float> products(kWinogradProducts * count * kChannelsTogether);
     std::fill_n(outside.data(), all, 0.0f);
     for (std::int64_t t = 0; t < count; ++t)
-      transform_image(pixels_read(grid_, x_, tiles.begin + t, outside.data()), all,
+      transform_image(pixels_read(grid_, x_, tiles.begin + t, outside.data()), 0, all,
                       images.data() + t * step, count * step);
     for (std::int64_t q = panels.begin; q < panels.end; q += kPanelsTogether) {
       multiply(q, count, images.data(), products.data());

@@ -93,22 +93,22 @@ class FiniteCheck {
 
 }  // namespace
 
-void transform_image(const TilePixels<4>& from, std::int64_t channels, float* to,
-                     std::int64_t product_step) {
+void transform_image(const TilePixels<4>& from, std::int64_t first, std::int64_t channels,
+                     float* to, std::int64_t product_step) {
   for (std::int64_t c = 0; c < channels; c += S::kWidth)
-    transform<ImageLine>([&](int i, int j) { return S::load(from.at[i * 4 + j] + c); },
-                         [&](int i, int j, V v) {
-                           S::store(to + (i * 4 + j) * product_step + c, v);
-                         });
+    transform<ImageLine>([&](int i, int j) { return S::load(from.at[i * 4 + j] + first + c); },
+                  [&](int i, int j, V v) {
+                    S::store(to + (i * 4 + j) * product_step + c, v);
+                  });
 }
 
-void transform_gradient(const TilePixels<2>& from, std::int64_t channels, float* to,
-                        std::int64_t product_step) {
+void transform_gradient(const TilePixels<2>& from, std::int64_t first, std::int64_t channels,
+                     float* to, std::int64_t product_step) {
   for (std::int64_t c = 0; c < channels; c += S::kWidth)
-    transform<GradientLine>([&](int i, int j) { return S::load(from.at[i * 2 + j] + c); },
-                            [&](int i, int j, V v) {
-                              S::store(to + (i * 4 + j) * product_step + c, v);
-                            });
+    transform<GradientLine>([&](int i, int j) { return S::load(from.at[i * 2 + j] + first + c); },
+                  [&](int i, int j, V v) {
+                    S::store(to + (i * 4 + j) * product_step + c, v);
+                  });
 }
 
 bool transform_weights(const float* from, std::int64_t tap, bool flip, std::int64_t channels,

@@ -88,13 +88,13 @@ inline TilePixels<2> pixels_of_tile(const TileGrid& grid, const PixelImages& ima
 // Each transforms a square for all of the channels, a multiple of a vector. Element e of a
 // transformed tile is at e * product_step.
 
-/** Transforms 4 x 4 pixels of images. */
-void transform_image(const TilePixels<4>& from, std::int64_t channels, float* to,
-                     std::int64_t product_step);
-/** Transforms 2 x 2 pixels of gradients of a result, without the factors 1/2 that
- *  weights_of_products() applies. */
-void transform_gradient(const TilePixels<2>& from, std::int64_t channels, float* to,
-                        std::int64_t product_step);
+/** Transforms 4 x 4 pixels of images, from channel `first` on. */
+void transform_image(const TilePixels<4>& from, std::int64_t first, std::int64_t channels,
+                     float* to, std::int64_t product_step);
+/** Transforms 2 x 2 pixels of gradients of a result, from channel `first` on, without the factors
+ *  1/2 that weights_of_products() applies. */
+void transform_gradient(const TilePixels<2>& from, std::int64_t first, std::int64_t channels,
+                        float* to, std::int64_t product_step);
 /** Transforms 3 x 3 weights, which are `tap` elements apart; with `flip` in the reverse order of
  *  taps. Returns whether all elements are finite. */
 bool transform_weights(const float* from, std::int64_t tap, bool flip, std::int64_t channels,
