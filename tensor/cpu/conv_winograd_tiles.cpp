@@ -55,7 +55,8 @@ struct WeightResultLine {
 
 /** Transforms the columns and then the rows of a square. load(i, j) returns an element of it, and
  *  store(i, j, v) takes one of the result. */
-template <class Line, class Load, class Store> void transform(Load load, Store store) {
+template <class Line, class Load, class Store>
+MZ_ALWAYS_INLINE void transform(Load load, Store store) {
   constexpr int kIn = Line::kIn, kOut = Line::kOut;
   std::array<V, kIn> rows[kOut];
   MZ_UNROLL

@@ -55,7 +55,7 @@ class WinogradWeightGradient {
   /** Tiles whose images are copied together, and the fewest of them in a chunk. */
   static constexpr std::int64_t kTilesTogether = 4096, kLeastTiles = 64;
   /** Channels of a task, and tiles that it transforms together: they fit the L2 cache. */
-  static constexpr std::int64_t kChannels = 128, kBlock = 32;
+  static constexpr std::int64_t kChannels = 128, kBlock = 128;
   /** Output channels that are finished together. */
   static constexpr std::int64_t kRowsTogether = 8;
 
