@@ -17,13 +17,13 @@ namespace mezzo::cpu_kernels {
 
 bool winograd_pays(const ConvGeometry& g, std::int64_t batch, std::int64_t channels_in,
                    std::int64_t channels_out, const Extent& out) {
-  constexpr std::int64_t kLeastChannels = 32, kLeastTiles = 64;
+  constexpr std::int64_t kLeastChannels = 32, kLeastTiles = 32;
   const Extent ones{1, 1, 1};
   const bool fits = g.groups == 1 && g.kernel == Extent{1, 3, 3} && g.stride == ones &&
                     g.dilation == ones && g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0;
   if (!fits || std::min(channels_in, channels_out) < kLeastChannels) return false;
   const std::int64_t tiles = ceil_div(out[1], 2) * ceil_div(out[2], 2);
-  const bool full_tiles = 4 * tiles * 2 <= out[1] * out[2] * 3;  // two thirds of the results
+  const bool full_tiles = 4 * out[1] * out[2] >= 3 * 4 * tiles;  // three quarters of the results
   return full_tiles && batch * tiles >= kLeastTiles;
 }
 
@@ -124,8 +124,7 @@ class WinogradConvolution {
       return pack_panel({first.data, first.dtype, to_out, 1}, valid, in_ * kTaps,
                         PackedPanel(to, columns_.packed_width(q), kWidth));
     for (std::int64_t tap = 0; tap < kTaps; ++tap) {
-      const Matrix channels =
-          from(Matrix{first.data, first.dtype, to_tap, to_in}, tap, 0);
+      const Matrix channels = from(Matrix{first.data, first.dtype, to_tap, to_in}, tap, 0);
       pack_panel({channels.data, channels.dtype, to_out, to_in}, valid, in_,
                  PackedPanel(to + tap * kWidth, columns_.packed_width(q), kTaps * kWidth));
     }
@@ -144,9 +143,9 @@ class WinogradConvolution {
                          std::min((part + 1) * units / parts * kPanelsTogether, columns_.count)};
       run_block({first, std::min(first + block_tiles(), tiles)}, panels);
     };
-    parallel_for(blocks * parts, task,
-                 static_cast<double>(tiles * kWinogradProducts) *
-                     static_cast<double>(in_ * out_) * 0.01);
+    parallel_for(
+        blocks * parts, task,
+        static_cast<double>(tiles * kWinogradProducts) * static_cast<double>(in_ * out_) * 0.01);
   }
 
   void run_block(Range tiles, Range panels) const {
@@ -222,7 +221,7 @@ class WinogradConvolution {
   }
 
   const WinogradCall& call_;
-  std::int64_t in_, out_;         // channels
+  std::int64_t in_, out_;        // channels
   ColumnPanels<float> columns_;  // output channels in whole vectors
   TileGrid grid_;
   Workspace<float> bias_, taps_, weights_;

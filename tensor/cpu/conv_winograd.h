@@ -3,10 +3,11 @@
 // images is such a convolution; that of the weight is F(3x3, 2x2) with the same 16 products.
 // (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.)
 //
-// Error: a result differs from the exact one by at most kWinogradError times the sum of the
-// absolute values of its terms, for sums of up to 512 channels. The transforms add and subtract
-// numbers that cancel only in the result, so the error is 2 to 4 times that of a direct sum. They
-// are exact for small integers.
+// Error: a transform adds pixels, or weights, so an error is relative to the sum, over the input
+// channels, of the largest pixel times the sum of the weights, in absolute values. Where the pixels
+// and the weights of a channel are of similar size, the error is kWinogradError or less, relative
+// to the sum of the absolute values of the terms; measured with up to 512 channels, it is 0.5 to 2
+// times that of a direct sum. The transforms of small integers are exact.
 //
 // Infinities and NaN: the transforms spread them, and overflow near the largest numbers. Each
 // result that is not finite is therefore computed again as a direct sum. If a transformed weight or
@@ -18,8 +19,9 @@
 
 namespace mezzo::cpu_kernels {
 
-/** Bound of the error of a result, relative to the sum of the absolute values of its terms. */
-inline constexpr double kWinogradError = 2e-6;
+/** Bound of the error of a result of up to 512 channels if all terms are positive, the worst case.
+ *  Where signs are random it is a tenth of that. */
+inline constexpr double kWinogradError = 1e-5;
 
 /** Returns whether the algorithm is used for a convolution and its gradients: a 3 x 3 kernel of
  *  stride 1 and dilation 1 without groups, where it is at least 1.2 times as fast as the direct

@@ -97,19 +97,17 @@ class FiniteCheck {
 void transform_image(const TilePixels<4>& from, std::int64_t first, std::int64_t channels,
                      float* to, std::int64_t product_step) {
   for (std::int64_t c = 0; c < channels; c += S::kWidth)
-    transform<ImageLine>([&](int i, int j) { return S::load(from.at[i * 4 + j] + first + c); },
-                  [&](int i, int j, V v) {
-                    S::store(to + (i * 4 + j) * product_step + c, v);
-                  });
+    transform<ImageLine>(
+        [&](int i, int j) { return S::load(from.at[i * 4 + j] + first + c); },
+        [&](int i, int j, V v) { S::store(to + (i * 4 + j) * product_step + c, v); });
 }
 
 void transform_gradient(const TilePixels<2>& from, std::int64_t first, std::int64_t channels,
-                     float* to, std::int64_t product_step) {
+                        float* to, std::int64_t product_step) {
   for (std::int64_t c = 0; c < channels; c += S::kWidth)
-    transform<GradientLine>([&](int i, int j) { return S::load(from.at[i * 2 + j] + first + c); },
-                  [&](int i, int j, V v) {
-                    S::store(to + (i * 4 + j) * product_step + c, v);
-                  });
+    transform<GradientLine>(
+        [&](int i, int j) { return S::load(from.at[i * 2 + j] + first + c); },
+        [&](int i, int j, V v) { S::store(to + (i * 4 + j) * product_step + c, v); });
 }
 
 bool transform_weights(const float* from, std::int64_t tap, bool flip, std::int64_t channels,
@@ -162,12 +160,11 @@ void multiply_panels(const RowPanels<float>& rows, const ColumnPanels<float>& co
     for (std::int64_t q = 0; q < columns.count; ++q)
       for (std::int64_t p = 0; p < rows.count; ++p) {
         const std::int64_t row = p * rows.height;
-        multiply_block<float>(rows.height_of(p), columns.vectors_of(q),
-                              std::min(kDepthBlock, depth - from),
-                              {a.data + row * a.row + from * a.step, a.row, a.step},
-                              {b.data + q * b_panel + from * b.step, b.step},
-                              c + row * stride + q * columns.kWidth, stride,
-                              accumulate || from > 0);
+        multiply_block<float>(
+            rows.height_of(p), columns.vectors_of(q), std::min(kDepthBlock, depth - from),
+            {a.data + row * a.row + from * a.step, a.row, a.step},
+            {b.data + q * b_panel + from * b.step, b.step}, c + row * stride + q * columns.kWidth,
+            stride, accumulate || from > 0);
       }
 }
 

@@ -66,13 +66,12 @@ template <int kSize> struct TilePixels {
              float* outside) {
     for (int i = 0; i < kSize; ++i)
       for (int j = 0; j < kSize; ++j)
-        at[i * kSize + j] =
-            images.contains(y + i, x + j) ? images.at(n, y + i, x + j) : outside;
+        at[i * kSize + j] = images.contains(y + i, x + j) ? images.at(n, y + i, x + j) : outside;
   }
 };
 /** Returns the pixels that tile number `tile` of a grid reads. */
-inline TilePixels<4> pixels_read(const TileGrid& grid, const PixelImages& images,
-                                 std::int64_t tile, float* outside) {
+inline TilePixels<4> pixels_read(const TileGrid& grid, const PixelImages& images, std::int64_t tile,
+                                 float* outside) {
   const std::int64_t n = tile / grid.per_image(), place = tile % grid.per_image();
   return {images, n, place / grid.columns * 2 - grid.pad_y, place % grid.columns * 2 - grid.pad_x,
           outside};

@@ -75,9 +75,9 @@ class WinogradWeightGradient {
                 {from_in, std::min(from_in + kChannels, in_)},
                 {from_out, std::min(from_out + kChannels, out_)}, accumulate);
     };
-    parallel_for(chunks_ * units, task,
-                 static_cast<double>(tiles * kWinogradProducts) *
-                     static_cast<double>(in_ * out_) * 0.01);
+    parallel_for(
+        chunks_ * units, task,
+        static_cast<double>(tiles * kWinogradProducts) * static_cast<double>(in_ * out_) * 0.01);
   }
 
   /** Adds the products of some tiles and channels to a chunk's sums. */
