@@ -14,6 +14,20 @@ namespace {
 using S = Simd<float>;
 using V = S::V;
 
+/** Returns the pixels of a tile; tile 0 of an image begins at pixel (-pad_y, -pad_x). */
+template <int kSize>
+TilePixels<kSize> pixels_from(const TileGrid& grid, const PixelImages& images, std::int64_t tile,
+                              std::int64_t pad_y, std::int64_t pad_x, float* outside) {
+  const std::int64_t n = tile / grid.per_image(), place = tile % grid.per_image(),
+                     y = place / grid.columns * 2 - pad_y, x = place % grid.columns * 2 - pad_x;
+  TilePixels<kSize> pixels;
+  for (int i = 0; i < kSize; ++i)
+    for (int j = 0; j < kSize; ++j)
+      pixels.at[i * kSize + j] =
+          images.contains(y + i, x + j) ? images.at(n, y + i, x + j) : outside;
+  return pixels;
+}
+
 // ---- one direction of each transform: the points 0, 1, -1 and infinity --------------------------
 
 struct ImageLine {
@@ -93,6 +107,16 @@ class FiniteCheck {
 };
 
 }  // namespace
+
+TilePixels<4> pixels_read(const TileGrid& grid, const PixelImages& images, std::int64_t tile,
+                          float* outside) {
+  return pixels_from<4>(grid, images, tile, grid.pad_y, grid.pad_x, outside);
+}
+
+TilePixels<2> pixels_of_tile(const TileGrid& grid, const PixelImages& images, std::int64_t tile,
+                             float* outside) {
+  return pixels_from<2>(grid, images, tile, 0, 0, outside);
+}
 
 void transform_image(const TilePixels<4>& from, std::int64_t first, std::int64_t channels,
                      float* to, std::int64_t product_step) {

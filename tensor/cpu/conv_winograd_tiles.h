@@ -58,30 +58,14 @@ inline TileGrid tile_grid(std::int64_t height, std::int64_t width, std::int64_t 
 }
 
 /** The pixels of kSize x kSize of an image, some of which may be outside of it. */
-template <int kSize> struct TilePixels {
-  float* at[kSize * kSize];
-
-  /** Lists the pixels from (y, x) on. `outside` stands for pixels outside of the image. */
-  TilePixels(const PixelImages& images, std::int64_t n, std::int64_t y, std::int64_t x,
-             float* outside) {
-    for (int i = 0; i < kSize; ++i)
-      for (int j = 0; j < kSize; ++j)
-        at[i * kSize + j] = images.contains(y + i, x + j) ? images.at(n, y + i, x + j) : outside;
-  }
-};
-/** Returns the pixels that tile number `tile` of a grid reads. */
-inline TilePixels<4> pixels_read(const TileGrid& grid, const PixelImages& images, std::int64_t tile,
-                                 float* outside) {
-  const std::int64_t n = tile / grid.per_image(), place = tile % grid.per_image();
-  return {images, n, place / grid.columns * 2 - grid.pad_y, place % grid.columns * 2 - grid.pad_x,
-          outside};
-}
+template <int kSize> struct TilePixels { float* at[kSize * kSize]; };
+/** Returns the pixels that tile number `tile` of a grid reads. `outside` stands for pixels outside
+ *  of the image. */
+TilePixels<4> pixels_read(const TileGrid& grid, const PixelImages& images, std::int64_t tile,
+                          float* outside);
 /** Returns the pixels of the result in tile number `tile` of a grid. */
-inline TilePixels<2> pixels_of_tile(const TileGrid& grid, const PixelImages& images,
-                                    std::int64_t tile, float* outside) {
-  const std::int64_t n = tile / grid.per_image(), place = tile % grid.per_image();
-  return {images, n, place / grid.columns * 2, place % grid.columns * 2, outside};
-}
+TilePixels<2> pixels_of_tile(const TileGrid& grid, const PixelImages& images, std::int64_t tile,
+                             float* outside);
 
 // ---- transforms ---------------------------------------------------------------------------------
 // Each transforms a square for all of the channels, a multiple of a vector. Element e of a
