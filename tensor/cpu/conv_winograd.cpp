@@ -4,11 +4,12 @@
 // and results are rounded from such a copy, some images at a time.
 #include "conv_winograd.h"
 
-#include <array>
 #include <atomic>
 #include <cmath>
+#include <vector>
 
 #include "../device/parallel.h"
+#include "conv_micro.h"
 #include "conv_winograd_tiles.h"
 #include "convert.h"
 #include "gemm_pack.h"
@@ -23,7 +24,7 @@ bool winograd_pays(const ConvGeometry& g, std::int64_t batch, std::int64_t chann
                     g.dilation == ones && g.in[0] == 1 && g.out[0] == 1 && g.pad[0] == 0;
   if (!fits || std::min(channels_in, channels_out) < kLeastChannels) return false;
   const std::int64_t tiles = ceil_div(out[1], 2) * ceil_div(out[2], 2);
-  const bool full_tiles = 4 * out[1] * out[2] >= 3 * 4 * tiles;  // three quarters of the results
+  const bool full_tiles = out[1] * out[2] >= 3 * tiles;  // of the four results of each
   return full_tiles && batch * tiles >= kLeastTiles;
 }
 
@@ -40,6 +41,7 @@ class WinogradConvolution {
         columns_(whole_vectors(out_)),
         grid_(tile_grid(call.y.volume.size[1], call.y.volume.size[2], pad(1), pad(2))) {
     load_bias();
+    list_steps();
   }
 
   /** Packs and transforms the weights. Returns whether all of these are finite. */
@@ -48,11 +50,11 @@ class WinogradConvolution {
     weights_ = Workspace<float>(columns_.count * weight_panel());
     std::atomic<bool> finite{true};
     const auto panel = [&](std::int64_t q) {
+      const std::int64_t width = columns_.packed_width(q);
       float* const taps = taps_.data() + q * tap_panel();
       pack_taps(q, taps);
       for (std::int64_t c = 0; c < in_; ++c)
-        if (!transform_weights(taps + c * kTaps * kWidth, kWidth, call_.transposed,
-                               columns_.packed_width(q),
+        if (!transform_weights(taps + c * kTaps * width, width, call_.transposed, width,
                                weights_.data() + q * weight_panel() + c * kWidth, in_ * kWidth))
           finite = false;
     };
@@ -110,6 +112,15 @@ class WinogradConvolution {
     convert(bias.dtype(), bias.raw_data(), DType::f32, bias_.data(), out_);
   }
 
+  /** Lists the offsets of a result's terms in a copy of the pixels of its tile. */
+  void list_steps() {
+    for (std::int64_t c = 0; c < in_; ++c)
+      for (std::int64_t tap = 0; tap < kTaps; ++tap) {
+        const std::int64_t place = call_.transposed ? kTaps - 1 - tap : tap;
+        steps_.push_back((place / 3 * 4 + place % 3) * in_ + c);
+      }
+  }
+
   /** Packs the weights of a panel of output channels as [input channel][tap][output channel]. */
   void pack_taps(std::int64_t q, float* to) const {
     const bool last = dense_format(call_.w) == MemoryFormat::channels_last;
@@ -117,16 +128,14 @@ class WinogradConvolution {
     const std::int64_t to_out = call_.transposed ? inner : outer,
                        to_in = call_.transposed ? outer : inner,
                        to_tap = last ? call_.w.size(1) : 1;
-    const std::int64_t valid = columns_valid(q);
-    const Matrix all{call_.w.raw_data(), call_.w.dtype(), to_out, to_in};
+    const std::int64_t valid = columns_valid(q), width = columns_.packed_width(q);
+    const Matrix all{call_.w.raw_data(), call_.w.dtype(), to_out, to_tap};
     const Matrix first = from(all, q * kWidth, 0);
-    if (to_in == kTaps)
-      return pack_panel({first.data, first.dtype, to_out, 1}, valid, in_ * kTaps,
-                        PackedPanel(to, columns_.packed_width(q), kWidth));
+    if (to_in == kTaps) return pack_panel(first, valid, in_ * kTaps, PackedPanel(to, width));
     for (std::int64_t tap = 0; tap < kTaps; ++tap) {
-      const Matrix channels = from(Matrix{first.data, first.dtype, to_tap, to_in}, tap, 0);
-      pack_panel({channels.data, channels.dtype, to_out, to_in}, valid, in_,
-                 PackedPanel(to + tap * kWidth, columns_.packed_width(q), kTaps * kWidth));
+      Matrix channels = from(first, 0, tap);
+      channels.column = to_in;
+      pack_panel(channels, valid, in_, PackedPanel(to + tap * width, width, kTaps * width));
     }
   }
   std::int64_t columns_valid(std::int64_t q) const { return std::min(kWidth, out_ - q * kWidth); }
@@ -198,26 +207,26 @@ class WinogradConvolution {
    *  `pixels` are those of the result, or `dropped`. */
   void repair(std::int64_t q, std::int64_t tile, float* outside, const TilePixels<2>& pixels,
               const float* dropped) const {
+    const Workspace<float> copy(kWinogradProducts * in_);
     const TilePixels<4> read = pixels_read(grid_, x_, tile, outside);
-    for (std::int64_t i = 0; i < 4; ++i)
-      for (std::int64_t c = 0; pixels.at[i] != dropped && c < channels_together(q); c += kWidth)
-        repair_pixel(q + c / kWidth, read.at + i / 2 * 4 + i % 2, pixels.at[i] + c);
+    for (std::int64_t i = 0; i < kWinogradProducts; ++i)
+      std::copy_n(read.at[i], in_, copy.data() + i * in_);
+    const std::int64_t rows[4] = {0, in_, 4 * in_, 5 * in_};
+    alignas(64) float sums[4 * kWidth];
+    for (std::int64_t c = 0; c < channels_together(q); c += kWidth) {
+      const std::int64_t panel = q + c / kWidth;
+      offset_kernel_for<float>(4, columns_.vectors_of(panel))(
+          kTaps * in_, steps_.data(), copy.data(), rows, taps_.data() + panel * tap_panel(), sums,
+          false);
+      for (std::int64_t i = 0; i < 4; ++i)
+        if (pixels.at[i] != dropped) repair_pixel(panel, sums + i * kWidth, pixels.at[i] + c);
+    }
   }
 
-  /** Computes again the results of a pixel and panel q; `read` is its first pixel of 4 x 4. */
-  void repair_pixel(std::int64_t q, float* const* read, float* result) const {
-    using S = Simd<float>;
-    const float* taps = taps_.data() + q * tap_panel();
-    alignas(64) float sums[kWidth] = {};
-    for (std::int64_t c = 0; c < in_; ++c)
-      for (std::int64_t tap = 0; tap < kTaps; ++tap, taps += kWidth) {
-        const std::int64_t place = call_.transposed ? kTaps - 1 - tap : tap;
-        const S::V pixel = S::splat(read[place / 3 * 4 + place % 3][c]);
-        for (int lane = 0; lane < columns_.packed_width(q); lane += S::kWidth)
-          S::store(sums + lane, S::fma(pixel, S::load(taps + lane), S::load(sums + lane)));
-      }
-    for (std::int64_t lane = 0; lane < columns_.packed_width(q); ++lane)
-      if (!std::isfinite(result[lane])) result[lane] = sums[lane] + bias_.data()[q * kWidth + lane];
+  void repair_pixel(std::int64_t panel, const float* sums, float* result) const {
+    const float* bias = bias_.data() + panel * kWidth;
+    for (std::int64_t lane = 0; lane < columns_.packed_width(panel); ++lane)
+      if (!std::isfinite(result[lane])) result[lane] = sums[lane] + bias[lane];
   }
 
   const WinogradCall& call_;
@@ -225,6 +234,7 @@ class WinogradConvolution {
   ColumnPanels<float> columns_;  // output channels in whole vectors
   TileGrid grid_;
   Workspace<float> bias_, taps_, weights_;
+  std::vector<std::int64_t> steps_;
   PixelImages x_, y_;  // the images that are read and written at present
 };
 
