@@ -357,7 +357,8 @@ template <class E> class Convolution {
 };
 
 /** Computes a convolution with direct_plan, or a transposed one, whose geometry is that of the
- *  convolution from its result to its input, with transposed_plan. */
+ *  convolution from its result to its input, with transposed_plan; or either by Winograd's
+ *  algorithm where that is faster. */
 void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs, bool transposed) {
   if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
   const int dims = attrs.dims;

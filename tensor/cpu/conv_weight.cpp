@@ -2,7 +2,8 @@
 // positions. The two factors of a pair are those of two images at the same position. The batch is
 // divided into chunks by shape alone; each has its own partial sums, which are added in order. If
 // these sums are large, there are fewer chunks, and the taps are divided among tasks instead.
-// Images, gradients and weight may each have either memory format.
+// Images, gradients and weight may each have either memory format. Where Winograd's algorithm is
+// faster (conv_winograd.h), this computes only gradients that it finds not to be finite.
 #include "../core/dispatch.h"
 #include "../device/parallel.h"
 #include "conv_geometry.h"
