@@ -6,6 +6,7 @@
 #include "../device/parallel.h"
 #include "conv_micro.h"
 #include "conv_plan.h"
+#include "conv_winograd.h"
 #include "convert.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
@@ -356,7 +357,8 @@ template <class E> class Convolution {
 };
 
 /** Computes a convolution with direct_plan, or a transposed one, whose geometry is that of the
- *  convolution from its result to its input, with transposed_plan. */
+ *  convolution from its result to its input, with transposed_plan; or either by Winograd's
+ *  algorithm where that is faster. */
 void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs, bool transposed) {
   if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
   const int dims = attrs.dims;
@@ -371,6 +373,11 @@ void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs, bool transpose
         x.dtype(), w.dtype(), y.dtype() == DType::f64, [&]<class E>(std::type_identity<E>) {
           const ConvChannels channels{from.volume.channels / attrs.groups,
                                       to.volume.channels / attrs.groups, Factors<E>::kTerms};
+          if constexpr (std::is_same_v<E, float>)
+            if (winograd_pays(geometry, from.volume.batch, channels.in, channels.out,
+                              to.volume.size) &&
+                winograd_convolve({from, to, w, in[2], geometry.pad, transposed}))
+              return;
           const auto make_plan = transposed ? transposed_plan : direct_plan;
           const ConvPlan plan = make_plan(geometry, channels, from.format, dense_format(w));
           Convolution<E>(plan, from, w, in[2], to).run();

@@ -2,11 +2,13 @@
 // positions. The two factors of a pair are those of two images at the same position. The batch is
 // divided into chunks by shape alone; each has its own partial sums, which are added in order. If
 // these sums are large, there are fewer chunks, and the taps are divided among tasks instead.
-// Images, gradients and weight may each have either memory format.
+// Images, gradients and weight may each have either memory format. Where Winograd's algorithm is
+// faster (conv_winograd.h), this computes only gradients that it finds not to be finite.
 #include "../core/dispatch.h"
 #include "../device/parallel.h"
 #include "conv_geometry.h"
 #include "conv_micro.h"
+#include "conv_winograd.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
 #include "workspace.h"
@@ -256,6 +258,11 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     const WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
     visit_factors(x.dtype(), y.dtype(), w.dtype() == DType::f64,
                   [&]<class E>(std::type_identity<E>) {
+                    if constexpr (std::is_same_v<E, float>)
+                      if (winograd_pays(geometry, from.volume.batch, from.volume.channels,
+                                        to.volume.channels, to.volume.size) &&
+                          winograd_weight(from, to, geometry.pad, weight.rows, weight.format))
+                        return;
                     WeightGradient<E>(geometry, from, to, weight).run();
                   });
   });

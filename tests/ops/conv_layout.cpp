@@ -43,6 +43,12 @@ const std::vector<Problem>& problems() {
       {false, {2, 3, 7, 6}, {5, 3, 3, 3}, 1, 1, 1, 1},
       {false, {3, 64, 5, 5}, {33, 64, 3, 3}, 1, 1, 1, 1},
       {false, {1, 20, 6, 9}, {40, 20, 3, 3}, 2, 1, 1, 1},
+      // Enough channels and tiles for Winograd's algorithm: odd numbers, more than fit a block of
+      // output channels, images that are read in place.
+      {false, {2, 33, 9, 14}, {70, 33, 3, 3}, 1, 1, 1, 1},
+      {false, {3, 64, 10, 8}, {96, 64, 3, 3}, 1, 0, 1, 1},
+      {false, {1, 48, 11, 13}, {34, 48, 3, 3}, 1, 2, 1, 1},
+      {true, {4, 36, 8, 8}, {36, 40, 3, 3}, 1, 1, 1, 1},
       // Images that are read in place.
       {false, {2, 16, 5, 4}, {7, 16, 1, 1}, 1, 0, 1, 1},
       {false, {2, 17, 5, 4}, {64, 17, 1, 1}, 2, 0, 1, 1},
