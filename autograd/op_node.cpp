@@ -4,7 +4,6 @@
 
 #include "../tensor/core/dispatch.h"
 #include "../tensor/ops/copy.h"
-#include "../tensor/ops/linear_chain.h"
 #include "../tensor/ops/view.h"
 #include "../tensor/text/text.h"
 #include "grad_mode.h"
@@ -78,11 +77,12 @@ OpNode::OpNode(const OpInfo& info, Inputs in, Outputs out, const void* attrs)
 OpNode::~OpNode() = default;
 
 /** Ignores wider dtypes, in which the gradient would have more digits than the operand's dtype,
- *  except for the weight of a linear layer, whose rule rounds first. */
+ *  unless the rule rounds it first. */
 void OpNode::prefer_gradient(std::size_t operand, DType dtype) {
-  const bool is_linear = &info_ == &op_info<op::Linear> || &info_ == &op_info<op::LinearLink>,
-             rounds_first = is_linear && operand == 1 && dtype == DType::f32;
-  if (item_size(dtype) >= item_size(metas_[operand].dtype) && !rounds_first) return;
+  const DType own = metas_[operand].dtype;
+  const bool rounds_first = info_.traits.widens_weight_gradient && operand == 1 && is_low(own) &&
+                            dtype == DType::f32;
+  if (item_size(dtype) >= item_size(own) && !rounds_first) return;
   metas_[operand].gradient = dtype;
   has_preferences_ = true;
 }

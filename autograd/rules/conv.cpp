@@ -4,6 +4,7 @@
 
 #include "../../tensor/core/dispatch.h"
 #include "../ops/reduce.h"
+#include "wide.h"
 
 namespace mezzo::op {
 
@@ -35,6 +36,13 @@ Tensor convolve_transposed(const ConvAttrs& attrs, const Tensor& x, const Tensor
   return apply_with<ConvTranspose3d>(attrs, x, w, no_bias);
 }
 
+/** Returns the gradient of the weight of a convolution from x to y, whose operand 1 it is. */
+Tensor weight_grad(const Saved& saved, const ConvAttrs& attrs, const Tensor& x, const Tensor& gy) {
+  ConvAttrs of_weight = gradient_attrs(saved, attrs, saved.shape(1));
+  of_weight.stored = wider_weight_gradient(saved);
+  return apply_with<ConvWeight>(of_weight, x, gy);
+}
+
 /** Returns the sum of g over all dimensions but the channels. */
 Tensor bias_grad(const Tensor& g, int dims) {
   std::vector<std::int64_t> others;
@@ -51,9 +59,7 @@ Grads ConvFunctions::backward(const Saved& saved, const Grads& gy) {
   if (saved.wants(0))
     grads[0] =
         convolve_transposed(gradient_attrs(saved, attrs, saved.shape(0)), gy[0], saved.inputs[1]);
-  if (saved.wants(1))
-    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), saved.inputs[0],
-                                      gy[0]);
+  if (saved.wants(1)) grads[1] = weight_grad(saved, attrs, saved.inputs[0], gy[0]);
   if (saved.wants(2)) grads[2] = bias_grad(gy[0], attrs.dims);
   return grads;
 }
@@ -63,9 +69,7 @@ Grads ConvTransposeFunctions::backward(const Saved& saved, const Grads& gy) {
   Grads grads(3);
   if (saved.wants(0))
     grads[0] = convolve(gradient_attrs(saved, attrs, saved.shape(0)), gy[0], saved.inputs[1]);
-  if (saved.wants(1))
-    grads[1] = apply_with<ConvWeight>(gradient_attrs(saved, attrs, saved.shape(1)), gy[0],
-                                      saved.inputs[0]);
+  if (saved.wants(1)) grads[1] = weight_grad(saved, attrs, gy[0], saved.inputs[0]);
   if (saved.wants(2)) grads[2] = bias_grad(gy[0], attrs.dims);
   return grads;
 }

@@ -104,9 +104,7 @@ void linear_parameter_grads(const Saved& saved, const Tensor& x, const Tensor& g
     grads[1] = matmul(g2.t(), x2);
     return;
   }
-  const bool widens = is_low(g.dtype()) && saved.gradient_dtype(1) == DType::f32;
-  const std::optional<DType> stored = widens ? std::optional(DType::f32) : std::nullopt;
-  auto both = apply_all<op::LinearWeightGrads>({stored}, g2, x2);
+  auto both = apply_all<op::LinearWeightGrads>({wider_weight_gradient(saved)}, g2, x2);
   grads[1] = std::move(both[0]);
   grads[2] = std::move(both[1]);
 }

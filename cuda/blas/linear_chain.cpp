@@ -6,6 +6,7 @@
 #include <array>
 
 #include "../../tensor/core/row_major.h"
+#include "../../tensor/ops/copy.h"
 #include "../attach.h"
 #include "product.h"
 

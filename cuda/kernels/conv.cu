@@ -1,6 +1,7 @@
 // Convolutions, their adjoints and their weight gradients: by cuDNN where it supports them, else by
 // a kernel for all shapes.
 #include "../../tensor/ops/conv_geometry.h"
+#include "../../tensor/ops/copy.h"
 
 #include "../attach.h"
 #include "../dnn/dnn.h"
@@ -248,6 +249,12 @@ template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& at
 }
 
 void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
+  if (out[0].dtype() != in[0].dtype()) {  // the library rounds once
+    Tensor result =
+        empty_tensor(out[0].shape(), in[0].dtype(), out[0].device(), false, out[0].memory_format());
+    conv_weight(in, {&result, 1}, attrs);
+    return op::convert_to(result, out[0]);
+  }
   const MemoryFormat format = common_format(in, out[0], attrs.dims);
   const Tensor x = to_format(in[0], format), y = to_format(in[1], format);
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);

@@ -98,8 +98,10 @@ struct OpTraits {
   std::array<Needs, 8> needs = {};   // needs[i]: tensors the gradient of input i needs
   bool differentiable = true;        // has a gradient; if false, no graph node is recorded
   bool twice_differentiable = true;  // if false, backward with create_graph throws Unsupported
-  bool view = false;                 // the result shares the first operand's storage
-  bool in_place = false;             // an in-place form exists
+  /** The rule can store the gradient of operand 1, a weight, in f32 after it is rounded. */
+  bool widens_weight_gradient = false;
+  bool view = false;             // the result shares the first operand's storage
+  bool in_place = false;         // an in-place form exists
   bool internal = false;         // used only by other ops; there is no public function of this name
   bool crosses_devices = false;  // operands may be on several devices; runs on that of operand 0
   Integers integers = Integers::to_float;  // elementwise ops: treatment of integers and bool
@@ -161,9 +163,9 @@ struct TensorMeta {
   Shape shape;               // of the input before broadcasting; rank 0 if it is undefined
   DType dtype = DType::f32;  // of the input after casts; f32 if it is undefined
   Device device;             // its gradient is moved there; the CPU if undefined
-  /** The dtype that the gradient is finally converted to: the input's dtype, or another if the input
-   *  is the result of a conversion. A rule may round to a narrower one at once, or round to the
-   *  input's dtype and store in a wider one; otherwise the engine converts. */
+  /** The dtype that the gradient is finally converted to: the input's dtype, or another if the
+   * input is the result of a conversion. A rule may round to a narrower one at once, or round to
+   * the input's dtype and store in a wider one; otherwise the engine converts. */
   DType gradient = dtype;
   MemoryFormat format = MemoryFormat::contiguous;  // as Tensor::memory_format() returned it
 };

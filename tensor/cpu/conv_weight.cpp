@@ -255,7 +255,8 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const ConvGeometry geometry =
       conv_geometry(attrs, from.volume.size, to.volume.size, leading(attrs.sizes, dims, 1));
   with_dense(out[0], dims, [&](const Tensor& w) {
-    const WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
+    WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
+    if (w.dtype() != x.dtype()) weight.rows.rounds_to = x.dtype();
     visit_factors(x.dtype(), y.dtype(), w.dtype() == DType::f64,
                   [&]<class E>(std::type_identity<E>) {
                     if constexpr (std::is_same_v<E, float>)

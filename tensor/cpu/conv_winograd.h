@@ -6,7 +6,7 @@
 // Error: a transform adds pixels, or weights, so an error is relative to the sum, over the input
 // channels, of the largest pixel times the sum of the weights, in absolute values. Where the pixels
 // and the weights of a channel are of similar size, the error is kWinogradError or less, relative
-// to the sum of the absolute values of the terms; measured with up to 512 channels, it is 0.5 to 2
+// to the sum of the absolute values of the terms; measured with up to 512 channels, it is 0.5 to 3
 // times that of a direct sum. The transforms of small integers are exact.
 //
 // Infinities and NaN: the transforms spread them, and overflow near the largest numbers. Each

@@ -34,10 +34,8 @@ struct Epilogue {
   double alpha = 1;
   double beta = 0;
   Matrix addend = {};  // read only if beta is not 0; may be the result's own memory
-  std::optional<DType> rounds_to =
-      {};  // rounds results to this dtype before they are stored in f32
 
-  Epilogue transposed() const { return {alpha, beta, addend.transposed(), rounds_to}; }
+  Epilogue transposed() const { return {alpha, beta, addend.transposed()}; }
 };
 
 /** The result matrix. */
@@ -45,8 +43,10 @@ struct MatrixOut {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t row = 0, column = 1;
+  /** The 16-bit dtype to which results are rounded before they are stored in f32. */
+  std::optional<DType> rounds_to = {};
 
-  MatrixOut transposed() const { return {data, dtype, column, row}; }
+  MatrixOut transposed() const { return {data, dtype, column, row, rounds_to}; }
 };
 
 /** Computes c = alpha * a b + beta * addend, where a is m x k and b is k x n. Sums run over all of

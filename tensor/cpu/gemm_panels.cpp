@@ -74,7 +74,7 @@ void finish_row(T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const M
     }
   }
   if constexpr (std::is_same_v<T, float>)
-    if (epilogue.rounds_to) round_through(*epilogue.rounds_to, sums, n);
+    if (c.rounds_to) round_through(*c.rounds_to, sums, n);
   store_row(sums, i, j, n, c);
 }
 
@@ -112,7 +112,7 @@ template <class E> class Tile {
 
   void finish() {
     const bool finished =
-        in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0 && !epilogue_.rounds_to;
+        in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0 && !c_.rounds_to;
     if (finished) return;
     for (std::int64_t i = 0; i < num_rows_; ++i)
       finish_row(sums_ + i * stride_, first_row_ + i, first_column_, num_columns_, c_, epilogue_);

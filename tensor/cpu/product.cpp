@@ -74,8 +74,8 @@ void run_entry(const ProductPlan& plan, std::int64_t index) {
   if (plan.c.dtype == DType::i64) return integer_product<std::int64_t>(plan, at);
   const Matrix c = matrix_at(plan.c, at.c);
   gemm(plan.m, plan.n, plan.k, matrix_at(plan.a, at.a), matrix_at(plan.b, at.b),
-       {const_cast<void*>(c.data), c.dtype, c.row, c.column},
-       {plan.alpha, plan.beta, matrix_at(plan.addend, at.addend), plan.rounds_to});
+       {const_cast<void*>(c.data), c.dtype, c.row, c.column, plan.rounds_to},
+       {plan.alpha, plan.beta, matrix_at(plan.addend, at.addend)});
 }
 
 }  // namespace

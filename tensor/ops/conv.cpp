@@ -151,7 +151,7 @@ OutSpecs ConvWeight::infer(Inputs in, const Attrs& attrs) {
   Shape shape{y[y.rank() - attrs.dims - 1], x[x.rank() - attrs.dims - 1] / attrs.groups};
   for (int i = 0; i < attrs.dims; ++i) shape.push_back(attrs.sizes[static_cast<std::size_t>(i)]);
   return {{.shape = shape,
-           .dtype = require_one_floating_dtype("conv_weight", in),
+           .dtype = attrs.stored.value_or(require_one_floating_dtype("conv_weight", in)),
            .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
 }
 

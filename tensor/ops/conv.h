@@ -23,6 +23,9 @@ struct ConvAttrs {
   Extent sizes{-1, -1, -1};
   // For gradients: the memory format of the tensor whose gradient is computed.
   std::optional<MemoryFormat> format = {};
+  // For gradients of weights: the dtype in which they are stored after they are rounded to that of
+  // the operands; by default the same.
+  std::optional<DType> stored = {};
 };
 
 /** Convolution: y[o, i] = b[o] + sum over c, k of w[o, c, k] x[c, i s - p + k d]. Operands: x (n,
@@ -49,6 +52,7 @@ struct Conv1d : ConvFunctions {
                                    .summary = "cross-correlation over 1 dimension",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
+                                   .widens_weight_gradient = true,
                                    .channels_last = ChannelsLast::like_either};
 };
 struct Conv2d : ConvFunctions {
@@ -57,6 +61,7 @@ struct Conv2d : ConvFunctions {
                                    .summary = "cross-correlation over 2 dimensions",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
+                                   .widens_weight_gradient = true,
                                    .channels_last = ChannelsLast::like_either};
 };
 struct Conv3d : ConvFunctions {
@@ -65,6 +70,7 @@ struct Conv3d : ConvFunctions {
                                    .summary = "cross-correlation over 3 dimensions",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
+                                   .widens_weight_gradient = true,
                                    .channels_last = ChannelsLast::like_either};
 };
 
@@ -74,6 +80,7 @@ struct ConvTranspose1d : ConvTransposeFunctions {
                                    .summary = "transposed convolution over 1 dimension",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
+                                   .widens_weight_gradient = true,
                                    .channels_last = ChannelsLast::like_either};
 };
 struct ConvTranspose2d : ConvTransposeFunctions {
@@ -82,6 +89,7 @@ struct ConvTranspose2d : ConvTransposeFunctions {
                                    .summary = "transposed convolution over 2 dimensions",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
+                                   .widens_weight_gradient = true,
                                    .channels_last = ChannelsLast::like_either};
 };
 struct ConvTranspose3d : ConvTransposeFunctions {
@@ -90,6 +98,7 @@ struct ConvTranspose3d : ConvTransposeFunctions {
                                    .summary = "transposed convolution over 3 dimensions",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
+                                   .widens_weight_gradient = true,
                                    .channels_last = ChannelsLast::like_either};
 };
 

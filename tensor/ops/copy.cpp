@@ -143,6 +143,12 @@ const Tensor& Tensor::copy_(const Tensor& source, const CopyOptions& options) co
 
 namespace mezzo::op {
 
+void convert_to(const Tensor& x, Tensor& y) {
+  const OpInfo& info = op_info<To>;
+  const To::Attrs attrs{y.dtype()};
+  info.kernel[static_cast<std::size_t>(x.device().kind)](info, {&x, 1}, {&y, 1}, &attrs);
+}
+
 std::span<OpInfo* const> copy_ops() { return infos_of(CopyOps{}); }
 
 }  // namespace mezzo::op

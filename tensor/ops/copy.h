@@ -105,6 +105,9 @@ struct ToDevice {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
+/** Runs the kernel of To: converts x to the dtype of y, which has the same layout. */
+void convert_to(const Tensor& x, Tensor& y);
+
 using CopyOps = type_list<Clone, Copy, CopyAcross, Fill, To, ToDevice>;
 
 }  // namespace mezzo::op

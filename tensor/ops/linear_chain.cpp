@@ -3,7 +3,6 @@
 
 #include "../core/dispatch.h"
 #include "../core/registry.h"
-#include "copy.h"
 #include "reduce.h"
 
 namespace mezzo::op {
@@ -82,12 +81,6 @@ void sum_columns(const Tensor& g, Tensor& sums) {
   static const OpInfo& sum = op_named("sum");
   constexpr ReduceAttrs rows{.dims = 1, .keepdim = false};
   sum.kernel[kind_of(g)](sum, {&g, 1}, {&sums, 1}, &rows);
-}
-
-void convert_to(const Tensor& x, Tensor& y) {
-  static const OpInfo& to = op_named("to");
-  const To::Attrs attrs{y.dtype()};
-  to.kernel[kind_of(x)](to, {&x, 1}, {&y, 1}, &attrs);
 }
 
 std::span<OpInfo* const> linear_chain_ops() { return infos_of(LinearChainOps{}); }

@@ -39,6 +39,7 @@ struct LinearLink {
       .outputs = 2,
       .needs = {input(0) | input(1) | input(3) | output(1), input(0) | output(1), output(1),
                 input(0) | input(1) | input(3)},
+      .widens_weight_gradient = true,
       .internal = true};
   struct Attrs {
     // Activation after the layer. Unless none, the result's only consumer is a link with this
@@ -108,7 +109,5 @@ void activate(const Tensor& x, Tensor& y, MlpActivation activation);
 void differentiate_in_place(Tensor& g, const Tensor& y_or_sums, MlpActivation activation);
 /** Computes the column sums of g. */
 void sum_columns(const Tensor& g, Tensor& sums);
-/** Runs the kernel of `to`: converts x to the dtype of y. */
-void convert_to(const Tensor& x, Tensor& y);
 
 }  // namespace mezzo::op

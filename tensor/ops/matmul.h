@@ -38,6 +38,7 @@ struct Linear {
                                    .summary = "x W^T + b over the last dimension",
                                    .inputs = 3,
                                    .needs = {input(1), input(0), kNothing},
+                                   .widens_weight_gradient = true,
                                    .integers = Integers::keep};
   static OutSpecs infer(Inputs in, const NoAttrs&);
   static void cpu(Inputs in, Outputs out, const NoAttrs&);

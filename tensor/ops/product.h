@@ -16,8 +16,8 @@ struct Product {
   Tensor a, b, c;
   double alpha = 1, beta = 0;
   Tensor addend = {};  // undefined if beta is 0
-  std::optional<DType> rounds_to =
-      {};  // rounds results to this dtype before they are stored in f32
+  /** The 16-bit dtype to which results are rounded before they are stored in f32. */
+  std::optional<DType> rounds_to = {};
 };
 
 // Return the operands of one call of an op as a Product.
