@@ -10,7 +10,7 @@
 
 #include "../own_kernels.h"
 #include "cub.h"
-#include "scan.h"
+#include "line_scan.h"
 
 namespace mezzo::gpu {
 
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kSortThreads)
   counts[tile.counter(thread, tiles)] = count[thread];
 }
 
-/** Converts counts to prefix sums. */
+/** Converts counts to prefix sums, as a scan. */
 struct Places {
   using State = std::int64_t;
   std::int64_t* counts;
@@ -137,6 +137,19 @@ struct Places {
     counts[place] = before;
   }
 };
+
+/** Converts counts to the sums of those before them. */
+void scan_counts(std::int64_t* counts, std::int64_t n, Device device) {
+  if (!cub_takes_line(n))
+    return scan(Lines{.count = 1, .length = n}, false, Places{counts}, device);
+  const auto stream = static_cast<cudaStream_t>(current_stream(device));
+  with_temporary(
+      [&](void* storage, std::size_t& bytes) {
+        return cub::DeviceScan::ExclusiveSum(storage, bytes, counts, counts, static_cast<int>(n),
+                                             stream);
+      },
+      device);
+}
 
 /** Returns the lanes of the warp with the same digit. All lanes must call it. */
 __device__ inline unsigned lanes_like(int digit) {
@@ -220,7 +233,7 @@ template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
   for (int shift = 0; shift < bits; shift += kDigitBits) {
     launch(&count_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift,
            places);
-    scan(Lines{.count = 1, .length = counters}, false, Places{places}, device);
+    scan_counts(places, counters, device);
     launch(&move_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift,
            places, moved.data());
     std::swap(entries, moved);
@@ -234,23 +247,26 @@ template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
 struct SortModel {
   static constexpr double kLaunch = 2.5e-6, kBytesPerSecond = 3.0e12;
 
-  /** Mezzo's kernels load an entry twice in each pass, and store it alone, in a sector of 32 bytes;
-   *  the scan has three launches. */
-  static double own(int passes, double entries) {
-    return passes * (5 * kLaunch + entries * (8 + 8 + 32) / kBytesPerSecond);
+  /** Mezzo's kernels load an entry twice in each pass, and store it alone, in a sector of 32 bytes.
+   *  `launches`: of the scan. */
+  static double own(int passes, int launches, double entries) {
+    return passes * ((2 + launches) * kLaunch + entries * (8 + 8 + 32) / kBytesPerSecond);
   }
   /** CUB sorts line by line. It counts the digits of all passes at once, and then loads and stores
-   *  an entry once in each pass (Adinets and Merrill, Onesweep, 2022). */
+   *  an entry once in each pass (Adinets and Merrill, Onesweep, 2022). Before each pass, and before
+   *  the count, it fills memory with zeros, twice there: a node of a graph as a kernel is. */
   static double cub(int passes, double lines, double entries) {
-    return lines * (2 + passes) * kLaunch + entries * (8 + 16 * passes) / kBytesPerSecond;
+    return lines * 2 * (2 + passes) * kLaunch + entries * (8 + 16 * passes) / kBytesPerSecond;
   }
 };
 
 bool cub_is_faster(const EntryLines<NarrowEntry>& entries, int bits) {
   const int passes = static_cast<int>(blocks_for(bits, kDigitBits));
+  const std::int64_t counters = entries.lines * kDigits * blocks_for(entries.length, kTile);
+  const int launches = cub_takes_line(counters) ? 2 : 1;
   const auto lines = static_cast<double>(entries.lines),
              count = lines * static_cast<double>(entries.length);
-  return SortModel::cub(passes, lines, count) < SortModel::own(passes, count);
+  return SortModel::cub(passes, lines, count) < SortModel::own(passes, launches, count);
 }
 
 /** Keys are the high halves of entries; the order of equal ones stays. */

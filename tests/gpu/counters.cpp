@@ -43,6 +43,22 @@ TEST_CASE("indexing and joining are one launch", "[gpu][counters]") {
   cost_is_one([&] { cat({table, table, table}, 1); });
 }
 
+TEST_CASE("scans and selections of one long line are two launches of CUB", "[gpu][counters]") {
+  const NoGrad no_grad;
+  const Tensor x = ones({20'000}, {.dtype = i32, .device = kDevice});
+  const auto launches = [](const auto& call) {
+    const emulator::LaunchLog log;
+    call();
+    return log.names;
+  };
+  const std::vector<std::string> by_cub{"CUB", "CUB"};
+  CHECK(launches([&] { cumsum(x, 0); }) == by_cub);
+  CHECK(launches([&] { cummax(x, 0); }) == by_cub);
+  const std::vector<std::string> all = launches([&] { nonzero(x); });  // counts them first
+  CHECK(std::count(all.begin(), all.end(), "CUB") == 2);
+  CHECK(launches([&] { cumsum(x.to(f32), 0); }).size() == 1 + 3);  // with the conversion
+}
+
 TEST_CASE("a gradient of several operands is one launch", "[gpu][counters]") {
   const Tensor a = ones({7}, {.device = kDevice, .requires_grad = true}),
                b = ones({7}, {.device = kDevice, .requires_grad = true});

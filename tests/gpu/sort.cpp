@@ -62,6 +62,15 @@ TEST_CASE("long lines are sorted as on the CPU, by CUB and by our own kernels", 
       }
 }
 
+TEST_CASE("several lines, or 16-bit ones, that CUB sorts are sorted as on the CPU", "[gpu][sort]") {
+  NEED_DEVICE();
+  for (const auto& [dtype, shape] :
+       {std::pair{f32, Shape{2, 150'000}}, std::pair{f16, Shape{300'000}}}) {
+    const Tensor x = mixed(shape, dtype);
+    CHECK(sorted(x.to(kDevice), false) == sorted(x, false));
+  }
+}
+
 TEST_CASE("a captured sort gives the bits of an eager one", "[gpu][sort][graph]") {
   NEED_DEVICE();
   const NoGrad no_grad;
