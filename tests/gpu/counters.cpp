@@ -181,6 +181,23 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("the tensors of a group share its settings in a launch of an optimizer", "[gpu][optim]") {
+  const auto tensors = [](int count) {
+    std::vector<Tensor> all;
+    for (int i = 0; i < count; ++i) {
+      all.push_back(rand({3}, {.device = kDevice}).requires_grad_());
+      all.back().set_grad(ones_like(all.back()));
+    }
+    return all;
+  };
+  for (const auto& [count, launches] : {std::pair{20, 1}, {43, 2}}) {
+    optim::Adam optimizer(tensors(count));
+    optimizer.add_param_group(tensors(count), {.lr = 0.5});
+    optimizer.step();
+    CHECK(cost_of([&] { optimizer.step(); }).launches == launches);
+  }
+}
+
 TEST_CASE("an optimizer step of many tensors is one launch without synchronisation",
           "[gpu][optim]") {
   std::vector<Tensor> params;
