@@ -1,7 +1,9 @@
 // The sort of entry lines. Short lines are sorted in a block's shared memory with a bitonic
-// network. Long ones are sorted by CUB, where it is predicted to be faster, or digit by digit,
-// lowest first: each block counts the digits of its tile, a scan over (line, digit, tile) gives
-// their positions, and each block moves its tile's entries there without changing their order.
+// network. Where few entries of a long line are wanted, so are its tiles, of which the first
+// entries are kept, until the line is short. Other long lines are sorted by CUB, where it is
+// predicted to be faster, or digit by digit, lowest first: each block counts the digits of its
+// tile, a scan over (line, digit, tile) gives their positions, and each block moves its tile's
+// entries there without changing their order.
 #include "sort_lines.h"
 
 #include <bit>
@@ -28,20 +30,10 @@ template <> __device__ inline WideEntry last_entry() {
   return {~std::uint64_t{0}, ~std::uint64_t{0}};
 }
 
-/** Sorts `slots` lines per block, each padded to `padded` entries, a power of 2, with entries that
- *  sort last. Positions differ, so no two entries are equal. */
-template <class Entry>
-__global__ void __launch_bounds__(kSortThreads)
-    short_lines_kernel(Entry* entries, std::int64_t lines, int length, int padded, int slots) {
-  MZ_SHARED(Entry, room, kShortLine);
+/** Sorts runs of `padded` entries, a power of 2, in shared memory: `held` entries in all. All
+ * threads of the block must call it. */
+template <class Entry> __device__ void sort_runs(Entry* room, int held, int padded) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * slots;
-  const int held = padded * slots;
-  for (int i = thread; i < held; i += threads) {
-    const std::int64_t line = first + i / padded;
-    const bool exists = line < lines && i % padded < length;
-    room[i] = exists ? entries[line * length + i % padded] : last_entry<Entry>();
-  }
   for (int size = 2; size <= padded; size *= 2)
     for (int stride = size / 2; stride > 0; stride /= 2) {
       __syncthreads();
@@ -56,6 +48,23 @@ __global__ void __launch_bounds__(kSortThreads)
       }
     }
   __syncthreads();
+}
+
+/** Sorts `slots` lines per block, each padded to `padded` entries, a power of 2, with entries that
+ *  sort last. Positions differ, so no two entries are equal. */
+template <class Entry>
+__global__ void __launch_bounds__(kSortThreads)
+    short_lines_kernel(Entry* entries, std::int64_t lines, int length, int padded, int slots) {
+  MZ_SHARED(Entry, room, kShortLine);
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * slots;
+  const int held = padded * slots;
+  for (int i = thread; i < held; i += threads) {
+    const std::int64_t line = first + i / padded;
+    const bool exists = line < lines && i % padded < length;
+    room[i] = exists ? entries[line * length + i % padded] : last_entry<Entry>();
+  }
+  sort_runs(room, held, padded);
   for (int i = thread; i < held; i += threads) {
     const std::int64_t line = first + i / padded;
     if (line < lines && i % padded < length) entries[line * length + i % padded] = room[i];
@@ -73,6 +82,46 @@ template <class Entry> void sort_short(const EntryLines<Entry>& entries) {
          {.blocks = blocks_for(entries.lines, slots), .threads = threads},
          current_stream(entries.memory.device()), entries.data(), entries.lines, length, padded,
          static_cast<int>(slots));
+}
+
+// ---- the first entries of long lines ------------------------------------------------------------
+
+/** Most entries of which a line is cut to tiles: each launch leaves an eighth or less of it. The
+ *  network has about 550 instructions of a thread for an entry, which takes an H100 as long as
+ *  loading and storing 54 bytes; CUB moves 72, in six kernels and six fills for each line. */
+constexpr std::int64_t kMostFirst = kShortLine / 8;
+
+/** Stores the first `kept` entries, in order, of each tile of kShortLine entries of a line. */
+template <class Entry>
+__global__ void __launch_bounds__(kSortThreads)
+    first_entries_kernel(const Entry* entries, std::int64_t length, std::int64_t tiles, int kept,
+                         Entry* first, std::int64_t first_length) {
+  MZ_SHARED(Entry, room, kShortLine);
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) / tiles,
+                     tile = static_cast<std::int64_t>(blockIdx.x) % tiles,
+                     left = length - tile * kShortLine;
+  const Entry* const from = entries + line * length + tile * kShortLine;
+  for (int i = thread; i < kShortLine; i += kSortThreads)
+    room[i] = i < left ? from[i] : last_entry<Entry>();
+  sort_runs(room, kShortLine, kShortLine);
+  for (int i = thread; i < kept && i < left; i += kSortThreads)
+    first[line * first_length + tile * kept + i] = room[i];
+}
+
+/** Drops entries of long lines that are not among the first `kept`, until the lines are short. */
+template <class Entry> void drop_last(EntryLines<Entry>& entries, std::int64_t kept) {
+  const Device device = entries.memory.device();
+  while (entries.length > kShortLine) {
+    const std::int64_t tiles = blocks_for(entries.length, kShortLine),
+                       whole = (tiles - 1) * kShortLine;
+    EntryLines<Entry> first(entries.lines,
+                            (tiles - 1) * kept + std::min(kept, entries.length - whole), device);
+    launch(&first_entries_kernel<Entry>, {.blocks = entries.lines * tiles, .threads = kSortThreads},
+           current_stream(device), entries.data(), entries.length, tiles, static_cast<int>(kept),
+           first.data(), first.length);
+    std::swap(entries, first);
+  }
 }
 
 // ---- long lines ---------------------------------------------------------------------------------
@@ -298,9 +347,20 @@ template <class Entry> void sort(EntryLines<Entry>& entries, int bits) {
   sort_long(entries, bits);
 }
 
+template <class Entry> void sort_start(EntryLines<Entry>& entries, std::int64_t kept, int bits) {
+  if (entries.lines > 0 && kept <= kMostFirst) drop_last(entries, kept);
+  sort(entries, bits);
+}
+
 }  // namespace
 
 void sort_lines(EntryLines<NarrowEntry>& entries, int bits) { sort(entries, bits); }
 void sort_lines(EntryLines<WideEntry>& entries, int bits) { sort(entries, bits); }
+void sort_first(EntryLines<NarrowEntry>& entries, std::int64_t kept, int bits) {
+  sort_start(entries, kept, bits);
+}
+void sort_first(EntryLines<WideEntry>& entries, std::int64_t kept, int bits) {
+  sort_start(entries, kept, bits);
+}
 
 }  // namespace mezzo::gpu
