@@ -12,6 +12,7 @@ struct DeviceTime {
   const double* lr = nullptr;
   const ParamClock* clock = nullptr;
 
+  bool operator==(const DeviceTime&) const = default;
   /** Returns the device's value, or `of_host` if there is none. */
   MZ_HD double rate(double of_host) const { return lr ? *lr : of_host; }
   MZ_HD double correction1(double of_host) const { return clock ? clock->correction1 : of_host; }

@@ -16,7 +16,8 @@ bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attr
 bool attention_backward_by_library(Inputs in, Outputs out,
                                    const op::AttentionBackward::Attrs& attrs);
 
-/** Compute attention with Mezzo's own kernels, which accept all operands. */
+/** Compute attention with Mezzo's own kernels, which accept all operands, and results of any
+ *  strides, except the logarithms. */
 void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs);
 void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs);
 

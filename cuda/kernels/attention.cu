@@ -27,7 +27,8 @@ template <class C> __device__ C row_sum(C x) {
 template <class C, class T>
 __global__ void __launch_bounds__(kAttentionThreads)
     attention_kernel(const __grid_constant__ AttentionCall call, std::int64_t query_tiles,
-                     std::int64_t column_tiles, const Array y, C* log_sums) {
+                     std::int64_t column_tiles, const __grid_constant__ AttentionOperand y,
+                     C* log_sums) {
   MZ_SHARED(typename T::Line, left, kSlice);
   MZ_SHARED(typename T::Line, right, kSlice);
   MZ_SHARED(typename T::Line, weights, T::kTile);
@@ -94,8 +95,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     for (int j = 0; j < T::kOwnColumns; ++j)
       results[i][j] = sum[i] == C(0) ? C(0) : results[i][j] / sum[i];
   }
-  store_rows<C, T>(results, y, first_query, call.queries, first_column, call.values,
-                   entry * call.queries);
+  store_rows<C, T>(results, y, call.offset(y, entry), first_query, call.queries, first_column,
+                   call.values);
 }
 
 }  // namespace
@@ -104,14 +105,16 @@ void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
   if (out[1].numel() == 0) return;
   const AttentionCall call(in[0], in[1], in[2], in[3], attrs);
   if (tensor_cores_serve(call, in[0].dtype(), in[0].device()))
-    return attention_on_tensor_cores(call, out);
+    return attention_on_tensor_cores(
+        call, AttentionOperand(out[0], op::attention_batch(in[0], in[1], in[2])), out[1]);
   visit_attention_tile(
       in[0].dtype(), call.values,
       [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
         const std::int64_t queries = T::tiles(call.queries), columns = T::column_tiles(call.values);
         launch(&attention_kernel<C, T>,
                {.blocks = call.entries * queries * columns, .threads = kAttentionThreads},
-               current_stream(in[0].device()), call, queries, columns, Array(out[0]),
+               current_stream(in[0].device()), call, queries, columns,
+               AttentionOperand(out[0], op::attention_batch(in[0], in[1], in[2])),
                out[1].data<C>());
       });
 }

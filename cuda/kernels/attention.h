@@ -32,9 +32,10 @@ template <class C, int kWide> struct AttentionTile {
   }
 };
 
-/** A matrix for each batch entry, of any strides in elements; 0 where broadcast. */
+/** A matrix for each batch entry, of any strides in elements; 0 where broadcast. Results are stored
+ *  into such matrices, too. */
 struct AttentionOperand {
-  const void* data = nullptr;
+  void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t row = 0, column = 0;
   std::int64_t batch[Shape::kMaxRank] = {};
@@ -64,6 +65,10 @@ struct AttentionOperand {
   }
   template <class C> __device__ C load(std::int64_t offset, std::int64_t i, std::int64_t j) const {
     return load_element<C>(data, dtype, offset + i * row + j * column);
+  }
+  template <class C>
+  __device__ void store(std::int64_t offset, std::int64_t i, std::int64_t j, C value) const {
+    store_element<C>(data, dtype, offset + i * row + j * column, value);
   }
 };
 
@@ -149,7 +154,8 @@ struct AttentionCall {
  *  others. */
 bool tensor_cores_serve(const AttentionCall& call, DType dtype, Device device);
 /** Computes attention on Tensor Cores, for a supported call. */
-void attention_on_tensor_cores(const AttentionCall& call, Outputs out);
+void attention_on_tensor_cores(const AttentionCall& call, const AttentionOperand& y,
+                               Tensor& log_sums);
 
 /** Operands of the gradients, beside those of the call: g, each query's logarithm and its sum of g
  *  y, and the gradient of the mask as a result. */
@@ -159,7 +165,9 @@ template <class C> struct AttentionGiven {
   Array dmask;
 };
 void attention_backward_on_tensor_cores(const AttentionCall& call,
-                                        const AttentionGiven<float>& given, Outputs out);
+                                        const AttentionGiven<float>& given,
+                                        const AttentionOperand& dq, const AttentionOperand& dk,
+                                        const AttentionOperand& dv, Device device);
 
 /** Some rows of a matrix of one entry. */
 struct MatrixRows {
@@ -228,19 +236,19 @@ __device__ inline void add_weighted_rows(C (&results)[T::kOwn][T::kOwnColumns],
   }
 }
 
-/** Stores a block's results as rows of a row-major matrix. */
+/** Stores a block's results as rows of the matrix at `offset`. */
 template <class C, class T>
-__device__ inline void store_rows(const C (&results)[T::kOwn][T::kOwnColumns], const Array& to,
+__device__ inline void store_rows(const C (&results)[T::kOwn][T::kOwnColumns],
+                                  const AttentionOperand& to, std::int64_t offset,
                                   std::int64_t first_row, std::int64_t end_row,
-                                  std::int64_t first_column, std::int64_t columns,
-                                  std::int64_t base) {
+                                  std::int64_t first_column, std::int64_t columns) {
   const int thread = static_cast<int>(threadIdx.x), row = thread / kSide, column = thread % kSide;
 #pragma unroll
   for (int i = 0; i < T::kOwn; ++i)
 #pragma unroll
     for (int j = 0; j < T::kOwnColumns; ++j) {
       const std::int64_t r = first_row + row + i * kSide, c = first_column + column + j * kSide;
-      if (r < end_row && c < columns) to.store<C>((base + r) * columns + c, results[i][j]);
+      if (r < end_row && c < columns) to.store<C>(offset, r, c, results[i][j]);
     }
 }
 

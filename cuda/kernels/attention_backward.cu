@@ -5,20 +5,25 @@
 #include "../attach.h"
 #include "../dnn/attention_library.h"
 #include "attention.h"
+#include "items.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
 /** Computes the sum of g y per query, which softmax's gradient subtracts. Lines are the rows of
- *  both. */
+ *  both, of all entries. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    offsets_kernel(const __grid_constant__ Lines rows, const Array g, const Array y, C* offsets) {
+    offsets_kernel(const __grid_constant__ Lines rows, const __grid_constant__ AttentionCall call,
+                   const __grid_constant__ AttentionOperand g,
+                   const __grid_constant__ AttentionOperand y, C* offsets) {
   MZ_SHARED(C, room, kSpreadThreads);
   const LineWalk walk(rows);
-  const C sum = walk.fold(room, C(0), cpu_kernels::Plus{}, [&](std::int64_t place, std::int64_t) {
-    return g.load<C>(place) * y.load<C>(place);
+  const Split at(walk.line, call.queries);
+  const std::int64_t g_offset = call.offset(g, at.quotient), y_offset = call.offset(y, at.quotient);
+  const C sum = walk.fold(room, C(0), cpu_kernels::Plus{}, [&](std::int64_t, std::int64_t i) {
+    return g.load<C>(g_offset, at.rest, i) * y.load<C>(y_offset, at.rest, i);
   });
   if (walk.is_first()) offsets[walk.line] = sum;
 }
@@ -29,7 +34,7 @@ enum class Gradient : std::uint8_t { queries, keys, values };
 template <class C> struct AttentionGradients {
   AttentionCall call;
   AttentionGiven<C> given;
-  Array dq, dk, dv;
+  AttentionOperand dq, dk, dv;
   // Numbers of tiles of rows and columns, and the first block of each gradient.
   std::int64_t query_tiles, key_tiles, feature_tiles, value_tiles, first_key_block,
       first_value_block;
@@ -116,18 +121,20 @@ __global__ void __launch_bounds__(kAttentionThreads)
     for (int i = 0; i < T::kOwn; ++i)
 #pragma unroll
       for (int j = 0; j < T::kOwnColumns; ++j) results[i][j] *= static_cast<C>(call.scale);
-  const Array& to = by_query ? all.dq : own.what == Gradient::keys ? all.dk : all.dv;
-  store_rows<C, T>(results, to, own.row, rows.count, own.column, columns, entry * rows.count);
+  const AttentionOperand& to = by_query ? all.dq : own.what == Gradient::keys ? all.dk : all.dv;
+  store_rows<C, T>(results, to, call.offset(to, entry), own.row, rows.count, own.column, columns);
 }
 
 }  // namespace
 
 void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward::Attrs& attrs) {
   const AttentionCall call(in[1], in[2], in[3], in[4], attrs.forward);
-  const Tensor g = row_major(in[0]), y = row_major(in[5]), log_sums = row_major(in[6]);
-  const Device device = g.device();
+  const Tensor log_sums = row_major(in[6]);
+  const Device device = log_sums.device();
   const runtime::Stream stream = current_stream(device);
   const Shape batch = op::attention_batch(in[1], in[2], in[3]);
+  const AttentionOperand g(in[0], batch), y(in[5], batch), dq(out[0], batch), dk(out[1], batch),
+      dv(out[2], batch);
   visit_attention_tile(
       in[1].dtype(), std::max(call.features, call.values),
       [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
@@ -135,19 +142,19 @@ void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward:
         const Tensor room = workspace(rows * static_cast<std::int64_t>(sizeof(C)), device);
         C* const offsets = static_cast<C*>(room.raw_data());
         const Lines lines = trailing_lines({rows, call.values}, 1);
-        launch(&offsets_kernel<C>, grid_of(lines), stream, lines, Array(g), Array(y), offsets);
-        const AttentionGiven<C> given{.g = AttentionOperand(g, batch),
+        launch(&offsets_kernel<C>, grid_of(lines), stream, lines, call, g, y, offsets);
+        const AttentionGiven<C> given{.g = g,
                                       .log_sums = log_sums.data<C>(),
                                       .offsets = offsets,
                                       .dmask = attrs.mask_gradient ? Array(out[3]) : Array()};
         if constexpr (std::is_same_v<C, float>)
           if (tensor_cores_serve(call, in[1].dtype(), device))
-            return attention_backward_on_tensor_cores(call, given, out);
+            return attention_backward_on_tensor_cores(call, given, dq, dk, dv, device);
         AttentionGradients<C> all{.call = call,
                                   .given = given,
-                                  .dq = Array(out[0]),
-                                  .dk = Array(out[1]),
-                                  .dv = Array(out[2]),
+                                  .dq = dq,
+                                  .dk = dk,
+                                  .dv = dv,
                                   .query_tiles = T::tiles(call.queries),
                                   .key_tiles = T::tiles(call.keys),
                                   .feature_tiles = T::column_tiles(call.features),

@@ -1,5 +1,4 @@
-// Attention within one projection on the device: by cuDNN in place, else by the kernels of
-// attention and copies of their results.
+// Attention within one projection on the device: by cuDNN or by the kernels of attention, in place.
 #include "../../tensor/core/row_major.h"
 #include "../../tensor/ops/attention.h"
 #include "../attach.h"
@@ -12,31 +11,41 @@ namespace {
 using op::heads_of_projection;
 using op::heads_of_rows;
 
+/** Computes `count` results with cuDNN in contiguous memory and copies them, where cuDNN does not
+ *  serve their strides. Returns false if it does not serve the call. */
+template <class Call>
+bool by_library_with_copies(std::span<Tensor> results, std::size_t count, const Call& call) {
+  if (!is_low(results[0].dtype())) return false;
+  std::vector<Tensor> dense(results.begin(), results.end());
+  for (std::size_t i = 0; i < count; ++i) dense[i] = mezzo::detail::contiguous_scratch(results[i]);
+  if (!call(dense)) return false;
+  for (std::size_t i = 0; i < count; ++i) mezzo::detail::copy_into(dense[i], results[i]);
+  return true;
+}
+
 void self_attention(Inputs in, Outputs out, const op::SelfAttention::Attrs& attrs) {
   const auto [q, k, v] = heads_of_projection(in[0], attrs.heads);
   const Tensor operands[] = {q, k, v, {}};
   Tensor results[] = {heads_of_rows(out[0], attrs.heads), out[1]};
-  if (attention_by_library(operands, results, attrs.attention)) return;
-  with_row_major(results[0], [&](const Tensor& y) {
-    Tensor dense[] = {y, out[1]};
-    if (!attention_by_library(operands, dense, attrs.attention))
-      own_attention(operands, dense, attrs.attention);
-  });
+  const auto by_library = [&](Outputs to) {
+    return attention_by_library(operands, to, attrs.attention);
+  };
+  if (by_library(results) || by_library_with_copies(results, 1, by_library)) return;
+  own_attention(operands, results, attrs.attention);
 }
 
 void self_attention_backward(Inputs in, Outputs out, const op::SelfAttention::Attrs& attrs) {
   const auto [q, k, v] = heads_of_projection(in[1], attrs.heads);
-  const std::array<Tensor, 3> to = heads_of_projection(out[0], attrs.heads);
+  const auto [dq, dk, dv] = heads_of_projection(out[0], attrs.heads);
   const op::AttentionBackward::Attrs wanted{attrs.attention};
   const Tensor operands[] = {heads_of_rows(in[0], attrs.heads), q,    k, v, {},
                              heads_of_rows(in[2], attrs.heads), in[3]};
-  Tensor results[] = {to[0], to[1], to[2], {}};
-  if (attention_backward_by_library(operands, results, wanted)) return;
-  Tensor dense[4];
-  for (std::size_t i = 0; i < 3; ++i) dense[i] = mezzo::detail::contiguous_scratch(to[i]);
-  if (!attention_backward_by_library(operands, dense, wanted))
-    own_attention_backward(operands, dense, wanted);
-  for (std::size_t i = 0; i < 3; ++i) mezzo::detail::copy_into(dense[i], results[i]);
+  Tensor results[] = {dq, dk, dv, {}};
+  const auto by_library = [&](Outputs to) {
+    return attention_backward_by_library(operands, to, wanted);
+  };
+  if (by_library(results) || by_library_with_copies(results, 3, by_library)) return;
+  own_attention_backward(operands, results, wanted);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kTensorThreads)
     attention_kernel(const __grid_constant__ AttentionCall call,
                      const __grid_constant__ TileOperand q, const __grid_constant__ TileOperand k,
                      const __grid_constant__ TileOperand v, std::int64_t query_tiles,
-                     const TileResult y, float* log_sums) {
+                     const __grid_constant__ TileResult y, float* log_sums) {
   if constexpr (kHasTensorCores<T>) {
     using Tile = ForwardTile<kWidth>;
     constexpr int kPitch = Tile::kPitch;
@@ -166,7 +166,8 @@ __global__ void __launch_bounds__(kTensorThreads)
     }
     __syncwarp();  // the previous factors are no longer needed
     const std::int64_t left = call.queries - strip.first_query,
-                       at = entry * call.queries + strip.first_query;
+                       at = entry * call.queries + strip.first_query,
+                       y_begin = call.offset(y.x, entry) + strip.first_query * y.x.row;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = strip.own.row(half * Queries::Own::kInRow);
@@ -185,7 +186,7 @@ __global__ void __launch_bounds__(kTensorThreads)
       if (j < columns) {
         store_patch(strip.scores, results[j], Tile::kScorePitch);
         __syncwarp();
-        y.store_patch<T>(strip.scores, Tile::kScorePitch, at, left, j * kPatch,
+        y.store_patch<T>(strip.scores, Tile::kScorePitch, y_begin, left, j * kPatch,
                          [&](int i, float x) {
                            const float sum = strip.factors[i];
                            return sum == 0.0f ? 0.0f : x / sum * units;
@@ -207,18 +208,19 @@ bool tensor_cores_serve(const AttentionCall& call, DType dtype, Device device) {
          (dtype == DType::bf16 && has_tensor_cores<BFloat16>(capability));
 }
 
-void attention_on_tensor_cores(const AttentionCall& call, Outputs out) {
+void attention_on_tensor_cores(const AttentionCall& call, const AttentionOperand& y,
+                               Tensor& log_sums) {
   visit_tensor_tile(
       call.q.dtype, std::max(call.features, call.values),
       [&]<class T, int kWidth>(std::type_identity<T>, std::integral_constant<int, kWidth>) {
         const std::int64_t tiles = blocks_for(call.queries, ForwardTile<kWidth>::kQueries);
         launch(&attention_kernel<T, kWidth>,
                {.blocks = call.entries * tiles, .threads = kTensorThreads},
-               current_stream(out[0].device()), call,
+               current_stream(log_sums.device()), call,
                TileOperand(call.q, call.queries, call.features),
                TileOperand(call.k, call.keys, call.features),
                TileOperand(call.v, call.keys, call.values), tiles,
-               TileResult(out[0], call.q.dtype, call.values), out[1].data<float>());
+               TileResult(y, call.q.dtype, call.values), log_sums.data<float>());
       });
 }
 

@@ -43,6 +43,14 @@ template <class T> constexpr int shared_pieces(int rows, int pitch) {
 template <class T> using Eight = Pack<T, 8>;
 inline constexpr int kEight = 8;
 
+/** Returns true if rows are contiguous and every eighth element of each is 16-byte aligned, in
+ *  16-bit numbers. */
+inline bool has_eights(const AttentionOperand& x) {
+  std::int64_t steps = x.row;
+  for (const std::int64_t step : x.batch) steps |= step;
+  return x.column == 1 && steps % kEight == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
+}
+
 /** An operand whose rows are loaded into tiles. */
 struct TileOperand {
   AttentionOperand x;
@@ -51,12 +59,11 @@ struct TileOperand {
   bool across;     // columns, not rows, are contiguous
 
   TileOperand(const AttentionOperand& operand, std::int64_t num_rows, std::int64_t num_columns)
-      : x(operand), rows(num_rows), columns(num_columns), across(operand.row < operand.column) {
-    std::int64_t steps = x.row;
-    for (const std::int64_t step : x.batch) steps |= step;
-    in_eights =
-        x.column == 1 && steps % kEight == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0;
-  }
+      : x(operand),
+        rows(num_rows),
+        columns(num_columns),
+        in_eights(has_eights(operand)),
+        across(operand.row < operand.column) {}
 
   /** Loads elements [column, column + 8) of a row, zeros beyond the operand's end. */
   template <class T>
@@ -175,39 +182,38 @@ __device__ inline void add_weighted_patches(SumPatch (&sums)[kCount], int first,
   }
 }
 
-/** Rows of a row-major result. */
+/** A result whose rows are stored in patches. */
 struct TileResult {
-  Array to;
+  AttentionOperand x;
   std::int64_t columns;
   bool in_eights;
 
-  TileResult(const Tensor& x, DType dtype, std::int64_t num_columns)
-      : to(x),
-        columns(num_columns),
-        in_eights(to.dtype == dtype && num_columns % kEight == 0 &&
-                  reinterpret_cast<std::uintptr_t>(to.data) % 16 == 0) {}
+  TileResult(const AttentionOperand& result, DType dtype, std::int64_t num_columns)
+      : x(result), columns(num_columns), in_eights(x.dtype == dtype && has_eights(x)) {}
 
-  /** Stores a patch in shared memory to columns from `column` on of `count` rows from `row` on.
-   *  finish(i, x) maps number x of the patch's row i to its result. All lanes of a warp must call
-   *  it. */
+  /** Stores a patch in shared memory to columns from `column` on of `count` rows, the first of
+   * which begins at `begin`. finish(i, number) maps a number of the patch's row i to its result.
+   *  All lanes of a warp must call it. */
   template <class T, class Finish>
-  __device__ void store_patch(const float* patch, int pitch, std::int64_t row, std::int64_t count,
+  __device__ void store_patch(const float* patch, int pitch, std::int64_t begin, std::int64_t count,
                               int column, const Finish& finish) const {
     const int lane = static_cast<int>(threadIdx.x) % kWarpSize, i = lane / 2,
               first = lane % 2 * kEight;
     if (i >= count) return;
-    const std::int64_t at = (row + i) * columns + column + first;
+    begin += i * x.row;
     const float* from = patch + i * pitch + first;
     if (in_eights && column + first + kEight <= columns) {
       Eight<T> eight;
 #pragma unroll
       for (int e = 0; e < kEight; ++e) eight.item[e] = narrowed<T>(finish(i, from[e]));
-      *reinterpret_cast<Eight<T>*>(static_cast<T*>(to.data) + at) = eight;
+      *reinterpret_cast<Eight<T>*>(static_cast<T*>(x.data) + begin + column + first) = eight;
       return;
     }
 #pragma unroll 1
     for (int e = 0; e < kEight; ++e)
-      if (column + first + e < columns) to.store<float>(at + e, finish(i, from[e]));
+      if (column + first + e < columns)
+        store_element<float>(x.data, x.dtype, begin + (column + first + e) * x.column,
+                             finish(i, from[e]));
   }
 };
 

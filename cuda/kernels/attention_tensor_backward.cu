@@ -187,14 +187,15 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
   __device__ void store(const SumPatch (&sums)[Tile::kResults], const TileResult& to,
                         std::int64_t owned, float factor) const {
     float* const scratch = part == 0 ? strip_scores : strip_slopes;
-    const std::int64_t first = first_owned + strip * kPatch;
+    const std::int64_t first = first_owned + strip * kPatch,
+                       begin = all.call.offset(to.x, entry) + first * to.x.row;
 #pragma unroll
     for (int i = 0; i < Tile::kResults; ++i) {
       const int j = part + i * Tile::kSplit;
       if (j >= patches_in(to.columns)) continue;
       store_patch(scratch, sums[i], kScorePitch);
       __syncwarp();
-      to.store_patch<T>(scratch, kScorePitch, entry * owned + first, owned - first, j * kPatch,
+      to.store_patch<T>(scratch, kScorePitch, begin, owned - first, j * kPatch,
                         [&](int, float x) { return x * factor; });
       __syncwarp();
     }
@@ -306,7 +307,9 @@ __global__ void __launch_bounds__(kTensorThreads, 3)
 }  // namespace
 
 void attention_backward_on_tensor_cores(const AttentionCall& call,
-                                        const AttentionGiven<float>& given, Outputs out) {
+                                        const AttentionGiven<float>& given,
+                                        const AttentionOperand& dq, const AttentionOperand& dk,
+                                        const AttentionOperand& dv, Device device) {
   const DType dtype = call.q.dtype;
   visit_tensor_tile(
       dtype, std::max(call.features, call.values),
@@ -318,9 +321,9 @@ void attention_backward_on_tensor_cores(const AttentionCall& call,
                             .v = TileOperand(call.v, call.keys, call.values),
                             .g = TileOperand(given.g, call.queries, call.values),
                             .given = given,
-                            .dq = TileResult(out[0], dtype, call.features),
-                            .dk = TileResult(out[1], dtype, call.features),
-                            .dv = TileResult(out[2], dtype, call.values),
+                            .dq = TileResult(dq, dtype, call.features),
+                            .dk = TileResult(dk, dtype, call.features),
+                            .dv = TileResult(dv, dtype, call.values),
                             .query_tiles = blocks_for(call.queries, kOwned),
                             .key_tiles = blocks_for(call.keys, kOwned),
                             .first_key_block = 0};
@@ -328,7 +331,7 @@ void attention_backward_on_tensor_cores(const AttentionCall& call,
         launch(&gradients_kernel<T, kWidth>,
                {.blocks = all.first_key_block + call.entries * all.key_tiles,
                 .threads = kTensorThreads},
-               current_stream(out[0].device()), all);
+               current_stream(device), all);
       });
 }
 

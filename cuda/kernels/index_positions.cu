@@ -1,4 +1,6 @@
 // The CUDA kernels that compute positions: of tuples of indices, and of non-zero elements.
+#include <cub/device/device_select.cuh>
+
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/text.h"
 #include "../attach.h"
@@ -6,7 +8,7 @@
 #include "axes.h"
 #include "host_rows.h"
 #include "items.h"
-#include "scan.h"
+#include "line_scan.h"
 
 namespace mezzo::gpu {
 
@@ -76,31 +78,79 @@ void index_positions(Inputs in, Outputs out, const op::IndexPositions::Attrs& at
               out[0].data<std::int64_t>());
 }
 
+/** The rows of coordinates that nonzero() writes. */
+struct Coordinates {
+  Axes shape;         // of the operand; strides are not used
+  std::int64_t room;  // number of rows
+  std::int64_t* rows;
+
+  /** Stores those of element i in a row, if it exists. */
+  __device__ void operator()(std::int64_t row, std::int64_t i) const {
+    if (row >= room) return;
+    for (int d = shape.rank - 1; d >= 0; --d) {
+      rows[row * shape.rank + d] = i % shape.sizes[d];
+      i /= shape.sizes[d];
+    }
+  }
+};
+
+/** Which elements of a row-major tensor are not 0. */
+struct IsNonzero {
+  const void* data;
+  int bytes;           // of an element
+  std::uint64_t bits;  // those of which one is set; -0 is 0
+
+  explicit IsNonzero(const Tensor& x)
+      : data(x.raw_data()),
+        bytes(static_cast<int>(item_size(x.dtype()))),
+        bits(~std::uint64_t{0} >> (64 - 8 * bytes) >> (is_floating(x.dtype()) ? 1 : 0)) {}
+
+  __device__ bool operator()(std::int64_t i) const {
+    switch (bytes) {
+      case 1: return (static_cast<const std::uint8_t*>(data)[i] & bits) != 0;
+      case 2: return (static_cast<const std::uint16_t*>(data)[i] & bits) != 0;
+      case 4: return (static_cast<const std::uint32_t*>(data)[i] & bits) != 0;
+      default: return (static_cast<const std::uint64_t*>(data)[i] & bits) != 0;
+    }
+  }
+};
+
 /** Counts non-zero elements, and stores the coordinates of each in the row of its number. */
-template <class C> struct NonzeroPlaces {
+struct NonzeroPlaces {
   using State = std::int64_t;
-  Array x;
-  Axes shape;                 // strides are not used
-  std::int64_t length, room;  // number of elements, rows of coordinates
-  std::int64_t* coordinates;
+  IsNonzero selects;
+  std::int64_t length;
+  Coordinates to;
   std::int64_t* total;
 
   __device__ State identity() const { return 0; }
   __device__ State load(std::int64_t place, std::int64_t, std::int64_t) const {
-    return x.load<C>(place) != C(0) ? 1 : 0;
+    return selects(place) ? 1 : 0;
   }
   __device__ State combine(State a, State b) const { return a + b; }
   __device__ void store(std::int64_t, std::int64_t, std::int64_t i, State before,
                         State upto) const {
     if (i + 1 == length) *total = upto;
-    if (upto == before || before >= room) return;
-    std::int64_t rest = i;
-    for (int d = shape.rank - 1; d >= 0; --d) {
-      coordinates[before * shape.rank + d] = rest % shape.sizes[d];
-      rest /= shape.sizes[d];
-    }
+    if (upto != before) to(before, i);
   }
 };
+
+/** Number i, of element i. */
+struct Number {
+  __device__ std::int64_t operator()(std::int64_t i) const { return i; }
+};
+
+/** Two launches, which load an element once. Those of scan.h are three, and load it twice. */
+void select_by_cub(const NonzeroPlaces& places, Device device) {
+  const auto stream = static_cast<cudaStream_t>(current_stream(device));
+  with_temporary(
+      [&](void* storage, std::size_t& bytes) {
+        return cub::DeviceSelect::If(storage, bytes, CubInput<Number>{},
+                                     CubOutput<std::int64_t, Coordinates>{places.to}, places.total,
+                                     static_cast<int>(places.length), places.selects, stream);
+      },
+      device);
+}
 
 std::int64_t read(const std::int64_t* from, Device device) {
   std::int64_t value = 0;
@@ -118,12 +168,12 @@ void nonzero(Inputs in, Outputs out, const op::Nonzero::Attrs& attrs) {
   Axes shape;
   for (const std::int64_t size : x.shape()) shape.sizes[shape.rank++] = size;
   std::int64_t* const count = static_cast<std::int64_t*>(total.raw_data());
-  visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    scan(Lines{.count = 1, .length = x.numel()}, false,
-         NonzeroPlaces<C>{Array(x), shape, x.numel(), attrs.count, out[0].data<std::int64_t>(),
-                          count},
-         x.device());
-  });
+  const NonzeroPlaces places{
+      IsNonzero(x), x.numel(), {shape, attrs.count, out[0].data<std::int64_t>()}, count};
+  if (cub_takes_line(x.numel()))
+    select_by_cub(places, x.device());
+  else
+    scan(Lines{.count = 1, .length = x.numel()}, false, places, x.device());
   const std::int64_t found = x.numel() == 0 ? 0 : read(count, x.device());
   if (found != attrs.count)
     fail<ValueError>("nonzero", {.what = "count is not the number of non-zero elements",

@@ -16,7 +16,9 @@ using optim::NormCall;
 
 enum AxpbyList : int { kX, kY, kOut };
 
-struct Nothing {};
+struct Nothing {
+  bool operator==(const Nothing&) const = default;
+};
 
 template <class Rest, class F>
 void for_lists(std::span<const TensorListEntry> items, const Rest& rest, const F& run) {

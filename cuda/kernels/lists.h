@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <type_traits>
+#include <utility>
 
+#include "../../optim/device_time.h"
 #include "../../optim/multi_tensor.h"
 #include "typed.h"
 
@@ -22,30 +26,63 @@ inline constexpr std::int64_t kListChunk = 4 * kListRun * kListThreads;
 /** Limit for the size of a kernel's arguments on all architectures. */
 inline constexpr std::size_t kArgumentBytes = 4096;
 
-/** Some items of a list with their extra data; as many as fit into a kernel's arguments beside
- *  `Rest`. */
-template <class Extra, class Rest> struct ItemList {
-  struct Item {
-    TensorListEntry tensors;
-    Extra extra;
-    std::int64_t first_block;
-    bool vectors;  // every tensor allows vector access
-  };
-  static constexpr int kMost =
-      static_cast<int>((kArgumentBytes - sizeof(Rest) - 64) / sizeof(Item));
-  static_assert(kMost >= 8);
+/** An item of a list. */
+struct ListItem {
+  TensorListEntry tensors;
+  const optim::ParamClock* clock;  // of the parameter, or null
+  std::int32_t first_block;
+  std::int16_t extra;  // the number of its extra data
+  bool vectors;        // every tensor allows vector access
+};
 
-  int count = 0;
+/** Some items of a list with their extra data; as many as fit into a kernel's arguments beside
+ *  `Rest`. Items with equal extra data share them. */
+template <class Extra, class Rest> struct ItemList {
+  // Items from the front, extra data from the back.
+  static constexpr std::size_t kRoom = (kArgumentBytes - sizeof(Rest) - 64) / 8 * 8;
+  static_assert(kRoom >= 8 * (sizeof(ListItem) + sizeof(Extra)));
+  static_assert(std::is_trivially_copyable_v<Extra> && alignof(Extra) <= 8);
+
+  int count = 0, extras = 0;
   std::int64_t blocks = 0;
   Rest rest;
-  Item items[kMost];
+  alignas(8) unsigned char room[kRoom];
+
+  MZ_HD const ListItem& item(int i) const { return reinterpret_cast<const ListItem*>(room)[i]; }
+  MZ_HD const Extra& extra(int i) const {
+    return *reinterpret_cast<const Extra*>(room + kRoom - (i + 1) * sizeof(Extra));
+  }
+
+  /** Adds an item. Returns false if it does not fit. */
+  bool add(const TensorListEntry& tensors, Extra its, bool vectors) {
+    const optim::ParamClock* clock = nullptr;  // each parameter has its own
+    if constexpr (requires { its.time.clock; }) clock = std::exchange(its.time.clock, nullptr);
+    int which = 0;
+    while (which < extras && !(extra(which) == its)) ++which;
+    const int needed = std::max(extras, which + 1);
+    if ((count + 1) * sizeof(ListItem) + needed * sizeof(Extra) > kRoom) return false;
+    const ListItem added{tensors, clock, static_cast<std::int32_t>(blocks),
+                         static_cast<std::int16_t>(which), vectors};
+    std::memcpy(room + count++ * sizeof(ListItem), &added, sizeof added);
+    if (which == extras) std::memcpy(room + kRoom - ++extras * sizeof(Extra), &its, sizeof its);
+    blocks += blocks_for(tensors.numel, kListChunk);
+    return true;
+  }
+  void clear() {
+    count = extras = 0;
+    blocks = 0;
+  }
 
   /** Returns the item of the calling block and sets `begin` to its first element. */
-  __device__ const Item& mine(std::int64_t& begin) const {
-    int i = 0;
-    while (i + 1 < count && items[i + 1].first_block <= static_cast<std::int64_t>(blockIdx.x)) ++i;
-    begin = (static_cast<std::int64_t>(blockIdx.x) - items[i].first_block) * kListChunk;
-    return items[i];
+  __device__ const ListItem& mine(std::int64_t& begin) const {
+    const auto block = static_cast<std::int32_t>(blockIdx.x);
+    int found = 0, beyond = count;
+    while (beyond - found > 1) {
+      const int middle = (found + beyond) / 2;
+      (item(middle).first_block <= block ? found : beyond) = middle;
+    }
+    begin = std::int64_t{block - item(found).first_block} * kListChunk;
+    return item(found);
   }
 };
 
@@ -62,17 +99,16 @@ inline bool takes_vectors(const TensorListEntry& item) {
 template <class Extra, class Rest, class Run>
 void in_lists(std::span<const TensorListEntry> items, std::span<const Extra> extras,
               const Rest& rest, const Run& run) {
-  using List = ItemList<Extra, Rest>;
-  List list{};
+  ItemList<Extra, Rest> list{};
   list.rest = rest;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    list.items[list.count++] = {items[i], extras[i], list.blocks, takes_vectors(items[i])};
-    list.blocks += blocks_for(items[i].numel, kListChunk);
-    if (list.count < List::kMost && i + 1 < items.size()) continue;
+    const bool vectors = takes_vectors(items[i]);
+    if (list.add(items[i], extras[i], vectors)) continue;
     run(list);
-    list.count = 0;
-    list.blocks = 0;
+    list.clear();
+    list.add(items[i], extras[i], vectors);
   }
+  if (list.count > 0) run(list);
 }
 
 /** load_items and store_items element by element. Not inlined, so that each kernel contains only

@@ -21,7 +21,7 @@ inline constexpr int kMostDepth = 8;
  *
  *  In one launch: the latency of a barrier and of the first loads behind it, assumed; the
  *  instructions of a tile, which tests/checks/sass_budget.py counts (forward about 590 of a thread,
- *  backward 1040, for two warps per scheduler at 1.75 GHz; a part of them runs while others wait);
+ *  backward 1000, for two warps per scheduler at 1.75 GHz; a part of them runs while others wait);
  *  and what the blocks load, at the bandwidth of the cache. Step by step: two kernels in a graph,
  *  or the product, if it takes longer than the shortest kernel. */
 struct PersistentModel {

@@ -20,10 +20,34 @@ template <class T> struct ForwardCall {
   const float* apart;
 };
 
-/** The sequence of a thread in a tile, and whether the thread has an element there. */
-struct Place {
-  int i;
-  bool exists;
+/** The element of a thread in each tile: a unit of the block's, of one sequence of the tile. */
+template <class T> struct Element {
+  const ForwardCall<T>& call;
+  int thread, row, column, slice, first_tile, unit;
+
+  __device__ __forceinline__ explicit Element(const ForwardCall<T>& c)
+      : call(c),
+        thread(static_cast<int>(threadIdx.x)),
+        row(thread / kPatch),
+        column(thread % kPatch),
+        slice(c.layout.slice()),
+        first_tile(c.layout.first_tile()),
+        unit(slice * kPatch + column) {}
+
+  __device__ __forceinline__ int sequence(int tile) const {
+    return (first_tile + tile) * kPatch + row;
+  }
+  __device__ __forceinline__ bool exists(int tile) const {
+    return sequence(tile) < call.layout.batch && unit < call.layout.hidden;
+  }
+  /** Returns the offset of the element in h and c. */
+  __device__ __forceinline__ std::int64_t offset(int tile) const {
+    return sequence(tile) * std::int64_t{call.layout.hidden} + unit;
+  }
+  /** Returns where the block exchanges the element of h. */
+  __device__ __forceinline__ T* exchanged(int turn, int tile) const {
+    return call.exchange.patch(turn, first_tile + tile, slice) + left_place(row, column);
+  }
 };
 
 /** Computes a step of one unit. `in`: W x + b, `sums`: U h. Stores what the gradient needs, and
@@ -59,114 +83,143 @@ __device__ float advance(const ForwardCall<T>& call, std::int64_t row, int unit,
   }
 }
 
+/** Loads the weights of the block's units, eight at a time: those of the warp's patches of h. */
+template <class T, int kGates, int kDepth>
+__device__ __forceinline__ void load_weights(const RecurrentWeights<T>& weights, int slice,
+                                             int warp, int lane,
+                                             RightWords (&loaded)[kDepth][kGates][2]) {
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) {
+    __syncwarp();  // limits how many loads are in flight, and so the registers
+#pragma unroll
+    for (int gate = 0; gate < kGates; ++gate)
+#pragma unroll
+      for (int part = 0; part < 4; ++part) {
+        const int of = slice * kPatch + part / 2 * 8 + right_column(lane),
+                  j = (warp + d * kPersistentWarps) * kPatch + right_row(lane) + part % 2 * 8;
+        loaded[d][gate][part / 2].item[part % 2] =
+            weights.bits(gate, of, j) | weights.bits(gate, of, j + 1) << 16;
+      }
+  }
+}
+
+/** Loads h and c before the first step. `cells`: c of the thread's elements. */
+template <class T>
+__device__ __forceinline__ void load_states(const Element<T>& own, float* cells) {
+  const ForwardCall<T>& call = own.call;
+  for (int tile = 0; tile < call.layout.tiles; ++tile) {
+    const bool exists = own.exists(tile);
+    const std::int64_t element = own.offset(tile);
+    cells[tile * kPersistentThreads] = exists && call.c ? call.c[element] : 0.0f;
+    *own.exchanged(0, tile) = exists ? call.h[element] : element_as<T>(0.0f);
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void store_states(const Element<T>& own, const float* cells) {
+  const ForwardCall<T>& call = own.call;
+  for (int tile = 0; tile < call.layout.tiles; ++tile) {
+    if (!own.exists(tile)) continue;
+    const std::int64_t element = own.offset(tile);
+    call.h[element] = *own.exchanged(call.layout.steps, tile);
+    if (call.c) call.c[element] = cells[tile * kPersistentThreads];
+  }
+}
+
+/** Loads W x + b of a step, if the element takes part in it. */
+template <class T, int kGates>
+__device__ __forceinline__ void load_input(const Element<T>& own, int k, int tile,
+                                           float (&input)[kGates]) {
+  const ForwardCall<T>& call = own.call;
+  const int time = call.layout.time(k), i = own.sequence(tile);
+  const std::int64_t hidden = call.layout.hidden;
+  if (!own.exists(tile) || i >= call.layout.active(time)) return;
+  const float* const from =
+      call.gates + (call.layout.offset(time) + i) * kGates * hidden + own.unit;
+#pragma unroll
+  for (int gate = 0; gate < kGates; ++gate) input[gate] = from[gate * hidden];
+}
+
+/** Multiplies the warp's patches of h, from `from` on, by its weights, and stores the sums to its
+ *  strip. All threads of a block must call it. */
+template <class T, int kGates, int kDepth>
+__device__ __forceinline__ void multiply(const T* from, int patches,
+                                         const RightWords (&weights)[kDepth][kGates][2],
+                                         float* strip) {
+  LaneSums sums[kGates][2];
+#pragma unroll
+  for (int d = 0; d < kDepth; ++d) {
+    if (d * kPersistentWarps >= patches) continue;
+    const LeftWords h = *reinterpret_cast<const LeftWords*>(from + d * kExchangeStep);
+#pragma unroll
+    for (int i = 0; i < 2 * kGates; ++i)
+      add_product<T>(sums[i / 2][i % 2], h, weights[d][i / 2][i % 2]);
+  }
+  __syncthreads();  // earlier sums have been read
+#pragma unroll
+  for (int i = 0; i < 2 * kGates; ++i)
+    store_sums(strip + i * 8, sum_pitch(kGates), sums[i / 2][i % 2]);
+  __syncthreads();
+}
+
+/** Computes and stores the element of a tile at step k. */
+template <class T, int kGates>
+__device__ __forceinline__ void finish(const Element<T>& own, int k, int time, int active, int tile,
+                                       const float (&input)[kGates], const float* all_sums,
+                                       float& c) {
+  constexpr int kPitch = sum_pitch(kGates);
+  const ForwardCall<T>& call = own.call;
+  const std::int64_t hidden = call.layout.hidden;
+  const int i = own.sequence(tile);
+  T result = own.exists(tile) ? *own.exchanged(k, tile) : element_as<T>(0.0f);
+  if (own.exists(tile) && i < active) {
+    float sums[kGates];
+#pragma unroll
+    for (int gate = 0; gate < kGates; ++gate)
+      sums[gate] =
+          sum_of_warps(all_sums, kPatch * kPitch, own.row * kPitch + gate * kPatch + own.column);
+    result = element_as<T>(advance<T, kGates>(call, call.layout.offset(time) + i, own.unit, input,
+                                              sums, element_as<float>(result), c));
+    const std::int64_t row = std::int64_t{time} * call.layout.batch + call.layout.sequence(i);
+    call.y[row * hidden + own.unit] = result;
+  }
+  *own.exchanged(k + 1, tile) = result;
+}
+
 template <class T, int kGates, int kDepth>
 __global__ void __launch_bounds__(kPersistentThreads, 1)
     persistent_forward_kernel(const __grid_constant__ ForwardCall<T> call) {
   if constexpr (kHasLaneProducts) {
-    constexpr int kPitch = sum_pitch(kGates), kStrip = kPatch * kPitch;
+    constexpr int kStrip = kPatch * sum_pitch(kGates);
     MZ_SHARED(float, all_sums, kPersistentWarps* kStrip);
-    MZ_SHARED(float, cells, kMostTiles* kPersistentThreads);
+    MZ_SHARED(float, all_cells, kMostTiles* kPersistentThreads);
     const PersistentLayout& layout = call.layout;
-    const std::int64_t hidden = layout.hidden;
-    const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarpSize,
-              row = thread / kPatch, column = thread % kPatch, slice = layout.slice(),
-              first_tile = layout.first_tile();
-    const int unit = slice * kPatch + column;
-    const auto place = [&](int tile) {
-      const int i = (first_tile + tile) * kPatch + row;
-      return Place{i, i < layout.batch && unit < hidden};
-    };
-    const auto exchanged = [&](int turn, int tile) {
-      return call.exchange.patch(turn, first_tile + tile, slice) + left_place(row, column);
-    };
-
-    // the weights of the block's units, eight at a time: those of the warp's patches of h
-    const int lane = thread % kWarpSize;
+    const Element<T> own(call);
+    const int warp = own.thread / kWarpSize, lane = own.thread % kWarpSize;
+    float* const cells = all_cells + own.thread;
     RightWords weights[kDepth][kGates][2];
-#pragma unroll
-    for (int d = 0; d < kDepth; ++d) {
-      __syncwarp();  // limits how many loads are in flight, and so the registers
-#pragma unroll
-      for (int gate = 0; gate < kGates; ++gate)
-#pragma unroll
-        for (int part = 0; part < 4; ++part) {
-          const int of = slice * kPatch + part / 2 * 8 + right_column(lane),
-                    j = (warp + d * kPersistentWarps) * kPatch + right_row(lane) + part % 2 * 8;
-          weights[d][gate][part / 2].item[part % 2] =
-              call.weights.bits(gate, of, j) | call.weights.bits(gate, of, j + 1) << 16;
-        }
-    }
-    for (int tile = 0; tile < layout.tiles; ++tile) {
-      const Place at = place(tile);
-      const std::int64_t element = at.i * hidden + unit;
-      cells[tile * kPersistentThreads + thread] = at.exists && call.c ? call.c[element] : 0.0f;
-      *exchanged(0, tile) = at.exists ? call.h[element] : element_as<T>(0.0f);
-    }
+    load_weights(call.weights, own.slice, warp, lane, weights);
+    load_states(own, cells);
     GroupBarrier barrier = layout.barrier();
     barrier.arrive();
 
     float input[kGates];
-    const auto load_input = [&](int k, int tile) {
-      const Place at = place(tile);
-      const int time = layout.time(k);
-      if (!at.exists || at.i >= layout.active(time)) return;
-      const float* const from = call.gates + (layout.offset(time) + at.i) * kGates * hidden + unit;
-#pragma unroll
-      for (int gate = 0; gate < kGates; ++gate) input[gate] = from[gate * hidden];
-    };
-    load_input(0, 0);
+    load_input(own, 0, 0, input);
     for (int k = 0; k < layout.steps; ++k) {
       const int time = layout.time(k), active = layout.active(time);
       barrier.wait();
       for (int tile = 0; tile < layout.tiles; ++tile) {
-        if (tile > 0) load_input(k, tile);
-        LaneSums sums[kGates][2];
-        const T* const from = call.exchange.patch(k, first_tile + tile, warp) + lane * 8;
-#pragma unroll
-        for (int d = 0; d < kDepth; ++d) {
-          if (warp + d * kPersistentWarps >= layout.depth) continue;
-          const LeftWords h = *reinterpret_cast<const LeftWords*>(from + d * kExchangeStep);
-#pragma unroll
-          for (int i = 0; i < 2 * kGates; ++i)
-            add_product<T>(sums[i / 2][i % 2], h, weights[d][i / 2][i % 2]);
-        }
-        __syncthreads();  // earlier sums have been read
-#pragma unroll
-        for (int i = 0; i < 2 * kGates; ++i)
-          store_sums(all_sums + warp * kStrip + i * 8, kPitch, sums[i / 2][i % 2]);
-        __syncthreads();
-        const Place at = place(tile);
-        T result = at.exists ? *exchanged(k, tile) : element_as<T>(0.0f);
-        if (at.exists && at.i < active) {
-          float own[kGates];
-#pragma unroll
-          for (int gate = 0; gate < kGates; ++gate) {
-            float sum = 0;
-#pragma unroll
-            for (int other = 0; other < kPersistentWarps; ++other)
-              sum += all_sums[other * kStrip + row * kPitch + gate * kPatch + column];
-            own[gate] = sum;
-          }
-          float& c = cells[tile * kPersistentThreads + thread];
-          result = element_as<T>(advance<T, kGates>(call, layout.offset(time) + at.i, unit, input,
-                                                    own, element_as<float>(result), c));
-          call.y[(std::int64_t{time} * layout.batch + layout.sequence(at.i)) * hidden + unit] =
-              result;
-        }
-        *exchanged(k + 1, tile) = result;
+        if (tile > 0) load_input(own, k, tile, input);
+        multiply<T>(call.exchange.patch(k, own.first_tile + tile, warp) + lane * 8,
+                    layout.depth - warp, weights, all_sums + warp * kStrip);
+        finish<T>(own, k, time, active, tile, input, all_sums, cells[tile * kPersistentThreads]);
       }
       if (k + 1 == layout.steps) break;
       barrier.arrive();
-      load_input(k + 1, 0);
+      load_input(own, k + 1, 0, input);
     }
     barrier.leave();
-    for (int tile = 0; tile < layout.tiles; ++tile) {
-      const Place at = place(tile);
-      if (!at.exists) continue;
-      const std::int64_t element = at.i * hidden + unit;
-      call.h[element] = *exchanged(layout.steps, tile);
-      if (call.c) call.c[element] = cells[tile * kPersistentThreads + thread];
-    }
+    store_states(own, cells);
   }
 }
 

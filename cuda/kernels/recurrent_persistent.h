@@ -108,6 +108,15 @@ template <class T> struct RecurrentWeights {
   }
 };
 
+/** Returns the sum of the numbers at `place` in the strips of all warps, which are `strip` numbers
+ *  apart. */
+__device__ __forceinline__ float sum_of_warps(const float* strips, int strip, int place) {
+  float sum = 0;
+#pragma unroll
+  for (int warp = 0; warp < kPersistentWarps; ++warp) sum += strips[warp * strip + place];
+  return sum;
+}
+
 /** Elements from a warp's patch to its next one. */
 inline constexpr int kExchangeStep = kPersistentWarps * kPatch * kPatch;
 

@@ -3,7 +3,7 @@
 
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
-#include "scan.h"
+#include "line_scan.h"
 
 namespace mezzo::gpu {
 
@@ -39,9 +39,10 @@ void run(const Tensor& operand, Outputs out, std::int64_t wanted, const char* op
   const Tensor x = row_major(operand);
   const Lines lines = lines_along(x.shape(), wrap_dim(wanted, x.dim(), op));
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    scan(lines, false,
-         RunningExtreme<C, Reaches>{Array(x), Array(out[0]), out[1].template data<std::int64_t>()},
-         x.device());
+    scan_exactly(
+        lines, false,
+        RunningExtreme<C, Reaches>{Array(x), Array(out[0]), out[1].template data<std::int64_t>()},
+        x.device());
   });
 }
 

@@ -1,9 +1,9 @@
 // The CUDA kernels of cumsum, cumprod and the gradient of cumprod.
-#include "scan.h"
+#include "../../tensor/ops/scan.h"
 
 #include "../../tensor/cpu/order.h"
-#include "../../tensor/ops/scan.h"
 #include "../attach.h"
+#include "line_scan.h"
 
 namespace mezzo::gpu {
 
@@ -70,8 +70,12 @@ void run_along(const Tensor& operand, Tensor& out, int dim, bool reversed, int s
   const Tensor x = row_major(operand);
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     with_row_major(out, [&](const Tensor& y) {
-      scan(lines_along(x.shape(), dim), reversed,
-           Running<C, Combine>{static_cast<C>(start), Array(x), Array(y)}, x.device());
+      const Lines lines = lines_along(x.shape(), dim);
+      const Running<C, Combine> running{static_cast<C>(start), Array(x), Array(y)};
+      if constexpr (std::is_integral_v<C>)
+        scan_exactly(lines, reversed, running, x.device());
+      else
+        scan(lines, reversed, running, x.device());
     });
   });
 }

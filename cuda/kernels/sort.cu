@@ -101,7 +101,7 @@ void order(const Tensor& x, Outputs out, const Lines& from, const Lines& to, con
   EntryLines<Entry> entries(from.count, from.length, device);
   launch_over(from.count * from.length, device, &entries_kernel<Entry>, from, Array(x),
               choice.descending, entries.data());
-  sort_lines(entries, key_bits(x.dtype()));
+  sort_first(entries, choice.skipped + choice.kept, key_bits(x.dtype()));
   const auto write = [&]<class Kept>(const EntryLines<Kept>& kept) {
     launch_over(to.count * to.length, device, &write_kernel<Kept>, from, to, kept.data(),
                 kept.length, choice.skipped, Array(x), out[0].raw_data(),

@@ -1,7 +1,9 @@
 // The sort of entry lines. Short lines are sorted in a block's shared memory with a bitonic
-// network. Long ones are sorted by CUB, where it is predicted to be faster, or digit by digit,
-// lowest first: each block counts the digits of its tile, a scan over (line, digit, tile) gives
-// their positions, and each block moves its tile's entries there without changing their order.
+// network. Where few entries of a long line are wanted, so are its tiles, of which the first
+// entries are kept, until the line is short. Other long lines are sorted by CUB, where it is
+// predicted to be faster, or digit by digit, lowest first: each block counts the digits of its
+// tile, a scan over (line, digit, tile) gives their positions, and each block moves its tile's
+// entries there without changing their order.
 #include "sort_lines.h"
 
 #include <bit>
@@ -10,7 +12,7 @@
 
 #include "../own_kernels.h"
 #include "cub.h"
-#include "scan.h"
+#include "line_scan.h"
 
 namespace mezzo::gpu {
 
@@ -28,20 +30,10 @@ template <> __device__ inline WideEntry last_entry() {
   return {~std::uint64_t{0}, ~std::uint64_t{0}};
 }
 
-/** Sorts `slots` lines per block, each padded to `padded` entries, a power of 2, with entries that
- *  sort last. Positions differ, so no two entries are equal. */
-template <class Entry>
-__global__ void __launch_bounds__(kSortThreads)
-    short_lines_kernel(Entry* entries, std::int64_t lines, int length, int padded, int slots) {
-  MZ_SHARED(Entry, room, kShortLine);
+/** Sorts runs of `padded` entries, a power of 2, in shared memory: `held` entries in all. All
+ * threads of the block must call it. */
+template <class Entry> __device__ void sort_runs(Entry* room, int held, int padded) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * slots;
-  const int held = padded * slots;
-  for (int i = thread; i < held; i += threads) {
-    const std::int64_t line = first + i / padded;
-    const bool exists = line < lines && i % padded < length;
-    room[i] = exists ? entries[line * length + i % padded] : last_entry<Entry>();
-  }
   for (int size = 2; size <= padded; size *= 2)
     for (int stride = size / 2; stride > 0; stride /= 2) {
       __syncthreads();
@@ -56,6 +48,23 @@ __global__ void __launch_bounds__(kSortThreads)
       }
     }
   __syncthreads();
+}
+
+/** Sorts `slots` lines per block, each padded to `padded` entries, a power of 2, with entries that
+ *  sort last. Positions differ, so no two entries are equal. */
+template <class Entry>
+__global__ void __launch_bounds__(kSortThreads)
+    short_lines_kernel(Entry* entries, std::int64_t lines, int length, int padded, int slots) {
+  MZ_SHARED(Entry, room, kShortLine);
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * slots;
+  const int held = padded * slots;
+  for (int i = thread; i < held; i += threads) {
+    const std::int64_t line = first + i / padded;
+    const bool exists = line < lines && i % padded < length;
+    room[i] = exists ? entries[line * length + i % padded] : last_entry<Entry>();
+  }
+  sort_runs(room, held, padded);
   for (int i = thread; i < held; i += threads) {
     const std::int64_t line = first + i / padded;
     if (line < lines && i % padded < length) entries[line * length + i % padded] = room[i];
@@ -73,6 +82,46 @@ template <class Entry> void sort_short(const EntryLines<Entry>& entries) {
          {.blocks = blocks_for(entries.lines, slots), .threads = threads},
          current_stream(entries.memory.device()), entries.data(), entries.lines, length, padded,
          static_cast<int>(slots));
+}
+
+// ---- the first entries of long lines ------------------------------------------------------------
+
+/** Most entries of which a line is cut to tiles: each launch leaves an eighth or less of it. The
+ *  network has about 550 instructions of a thread for an entry, which takes an H100 as long as
+ *  loading and storing 54 bytes; CUB moves 72, in six kernels and six fills for each line. */
+constexpr std::int64_t kMostFirst = kShortLine / 8;
+
+/** Stores the first `kept` entries, in order, of each tile of kShortLine entries of a line. */
+template <class Entry>
+__global__ void __launch_bounds__(kSortThreads)
+    first_entries_kernel(const Entry* entries, std::int64_t length, std::int64_t tiles, int kept,
+                         Entry* first, std::int64_t first_length) {
+  MZ_SHARED(Entry, room, kShortLine);
+  const int thread = static_cast<int>(threadIdx.x);
+  const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) / tiles,
+                     tile = static_cast<std::int64_t>(blockIdx.x) % tiles,
+                     left = length - tile * kShortLine;
+  const Entry* const from = entries + line * length + tile * kShortLine;
+  for (int i = thread; i < kShortLine; i += kSortThreads)
+    room[i] = i < left ? from[i] : last_entry<Entry>();
+  sort_runs(room, kShortLine, kShortLine);
+  for (int i = thread; i < kept && i < left; i += kSortThreads)
+    first[line * first_length + tile * kept + i] = room[i];
+}
+
+/** Drops entries of long lines that are not among the first `kept`, until the lines are short. */
+template <class Entry> void drop_last(EntryLines<Entry>& entries, std::int64_t kept) {
+  const Device device = entries.memory.device();
+  while (entries.length > kShortLine) {
+    const std::int64_t tiles = blocks_for(entries.length, kShortLine),
+                       whole = (tiles - 1) * kShortLine;
+    EntryLines<Entry> first(entries.lines,
+                            (tiles - 1) * kept + std::min(kept, entries.length - whole), device);
+    launch(&first_entries_kernel<Entry>, {.blocks = entries.lines * tiles, .threads = kSortThreads},
+           current_stream(device), entries.data(), entries.length, tiles, static_cast<int>(kept),
+           first.data(), first.length);
+    std::swap(entries, first);
+  }
 }
 
 // ---- long lines ---------------------------------------------------------------------------------
@@ -123,7 +172,7 @@ __global__ void __launch_bounds__(kSortThreads)
   counts[tile.counter(thread, tiles)] = count[thread];
 }
 
-/** Converts counts to prefix sums. */
+/** Converts counts to prefix sums, as a scan. */
 struct Places {
   using State = std::int64_t;
   std::int64_t* counts;
@@ -137,6 +186,19 @@ struct Places {
     counts[place] = before;
   }
 };
+
+/** Converts counts to the sums of those before them. */
+void scan_counts(std::int64_t* counts, std::int64_t n, Device device) {
+  if (!cub_takes_line(n))
+    return scan(Lines{.count = 1, .length = n}, false, Places{counts}, device);
+  const auto stream = static_cast<cudaStream_t>(current_stream(device));
+  with_temporary(
+      [&](void* storage, std::size_t& bytes) {
+        return cub::DeviceScan::ExclusiveSum(storage, bytes, counts, counts, static_cast<int>(n),
+                                             stream);
+      },
+      device);
+}
 
 /** Returns the lanes of the warp with the same digit. All lanes must call it. */
 __device__ inline unsigned lanes_like(int digit) {
@@ -220,7 +282,7 @@ template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
   for (int shift = 0; shift < bits; shift += kDigitBits) {
     launch(&count_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift,
            places);
-    scan(Lines{.count = 1, .length = counters}, false, Places{places}, device);
+    scan_counts(places, counters, device);
     launch(&move_digits_kernel<Entry>, grid, stream, entries.data(), entries.length, tiles, shift,
            places, moved.data());
     std::swap(entries, moved);
@@ -234,23 +296,26 @@ template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
 struct SortModel {
   static constexpr double kLaunch = 2.5e-6, kBytesPerSecond = 3.0e12;
 
-  /** Mezzo's kernels load an entry twice in each pass, and store it alone, in a sector of 32 bytes;
-   *  the scan has three launches. */
-  static double own(int passes, double entries) {
-    return passes * (5 * kLaunch + entries * (8 + 8 + 32) / kBytesPerSecond);
+  /** Mezzo's kernels load an entry twice in each pass, and store it alone, in a sector of 32 bytes.
+   *  `launches`: of the scan. */
+  static double own(int passes, int launches, double entries) {
+    return passes * ((2 + launches) * kLaunch + entries * (8 + 8 + 32) / kBytesPerSecond);
   }
   /** CUB sorts line by line. It counts the digits of all passes at once, and then loads and stores
-   *  an entry once in each pass (Adinets and Merrill, Onesweep, 2022). */
+   *  an entry once in each pass (Adinets and Merrill, Onesweep, 2022). Before each pass, and before
+   *  the count, it fills memory with zeros, twice there: a node of a graph as a kernel is. */
   static double cub(int passes, double lines, double entries) {
-    return lines * (2 + passes) * kLaunch + entries * (8 + 16 * passes) / kBytesPerSecond;
+    return lines * 2 * (2 + passes) * kLaunch + entries * (8 + 16 * passes) / kBytesPerSecond;
   }
 };
 
 bool cub_is_faster(const EntryLines<NarrowEntry>& entries, int bits) {
   const int passes = static_cast<int>(blocks_for(bits, kDigitBits));
+  const std::int64_t counters = entries.lines * kDigits * blocks_for(entries.length, kTile);
+  const int launches = cub_takes_line(counters) ? 2 : 1;
   const auto lines = static_cast<double>(entries.lines),
              count = lines * static_cast<double>(entries.length);
-  return SortModel::cub(passes, lines, count) < SortModel::own(passes, count);
+  return SortModel::cub(passes, lines, count) < SortModel::own(passes, launches, count);
 }
 
 /** Keys are the high halves of entries; the order of equal ones stays. */
@@ -282,9 +347,20 @@ template <class Entry> void sort(EntryLines<Entry>& entries, int bits) {
   sort_long(entries, bits);
 }
 
+template <class Entry> void sort_start(EntryLines<Entry>& entries, std::int64_t kept, int bits) {
+  if (entries.lines > 0 && kept <= kMostFirst) drop_last(entries, kept);
+  sort(entries, bits);
+}
+
 }  // namespace
 
 void sort_lines(EntryLines<NarrowEntry>& entries, int bits) { sort(entries, bits); }
 void sort_lines(EntryLines<WideEntry>& entries, int bits) { sort(entries, bits); }
+void sort_first(EntryLines<NarrowEntry>& entries, std::int64_t kept, int bits) {
+  sort_start(entries, kept, bits);
+}
+void sort_first(EntryLines<WideEntry>& entries, std::int64_t kept, int bits) {
+  sort_start(entries, kept, bits);
+}
 
 }  // namespace mezzo::gpu

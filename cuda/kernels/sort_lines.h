@@ -26,4 +26,9 @@ template <class Entry> struct EntryLines {
 void sort_lines(EntryLines<NarrowEntry>& entries, int bits);
 void sort_lines(EntryLines<WideEntry>& entries, int bits);
 
+/** The same, where only the first `kept` entries of each line are wanted. Lines may become shorter,
+ *  without entries behind these. */
+void sort_first(EntryLines<NarrowEntry>& entries, std::int64_t kept, int bits);
+void sort_first(EntryLines<WideEntry>& entries, std::int64_t kept, int bits);
+
 }  // namespace mezzo::gpu

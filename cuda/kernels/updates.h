@@ -47,7 +47,9 @@ __global__ void __launch_bounds__(kListThreads)
   const auto& item = list.mine(begin);
   // An absent state (SGD without momentum) is neither loaded nor stored; its formula does not use
   // it.
-  const typename Update::template Formula<C, kMode> formula(item.extra);
+  typename Update::Settings settings = list.extra(item.extra);
+  if constexpr (requires { settings.time.clock; }) settings.time.clock = item.clock;
+  const typename Update::template Formula<C, kMode> formula(settings);
   for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
     update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
                           std::make_index_sequence<Update::kStates>{});

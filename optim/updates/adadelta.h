@@ -13,6 +13,8 @@ struct AdadeltaSettings {
   double lr, rho, eps, weight_decay;
   bool maximize;
   DeviceTime time = {};
+
+  bool operator==(const AdadeltaSettings&) const = default;
 };
 
 /** Adadelta with L2 regularisation. */

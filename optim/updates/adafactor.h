@@ -17,6 +17,8 @@ struct AdafactorSettings {
   const double* param_norm = nullptr;      // before the step
   const double* direction_norm = nullptr;  // of u
   DeviceTime time = {};
+
+  bool operator==(const AdafactorSettings&) const = default;
 };
 
 /** Updates a running mean v of squares with the weight t^beta2_decay; v is passed as the parameter,

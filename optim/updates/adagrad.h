@@ -17,6 +17,8 @@ struct AdagradSettings {
   bool first = false;                // the sum is new
   bool maximize = false;
   DeviceTime time = {};
+
+  bool operator==(const AdagradSettings&) const = default;
 };
 
 /** Adagrad with L2 regularisation or decoupled weight decay. */

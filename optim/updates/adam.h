@@ -16,6 +16,8 @@ struct AdamSettings {
   bool amsgrad = false;
   bool maximize = false;
   DeviceTime time = {};
+
+  bool operator==(const AdamSettings&) const = default;
 };
 
 /** Adam with L2 regularisation or decoupled weight decay. */

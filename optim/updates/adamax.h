@@ -14,6 +14,8 @@ struct AdamaxSettings {
   double correction1;  // 1 / (1 - beta1^t)
   bool maximize;
   DeviceTime time = {};
+
+  bool operator==(const AdamaxSettings&) const = default;
 };
 
 /** Adamax with L2 regularisation. */

@@ -17,6 +17,8 @@ struct LambSettings {
   bool adapts;  // the step length depends on the norms of parameter and direction
   const double* global_norm = nullptr;  // of all gradients; null: no clipping
   DeviceTime time = {};
+
+  bool operator==(const LambSettings&) const = default;
 };
 
 /** Settings of LambStepUpdate. */
@@ -25,6 +27,8 @@ struct LambStepSettings {
   const double* param_norm = nullptr;  // null: the step length is lr
   const double* direction_norm = nullptr;
   DeviceTime time = {};
+
+  bool operator==(const LambStepSettings&) const = default;
 };
 
 /** Computes Adam's direction u from a clipped gradient. Only reads the parameter. */

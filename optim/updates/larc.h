@@ -13,6 +13,8 @@ struct LarcSettings {
   const double* param_norm = nullptr;
   const double* grad_norm = nullptr;
   DeviceTime time = {};
+
+  bool operator==(const LarcSettings&) const = default;
 };
 
 /** out = a (g + wd p), with a from the norms of the whole tensors, or out = g if one norm is 0.

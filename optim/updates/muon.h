@@ -17,6 +17,8 @@ struct MuonSettings {
   bool nesterov;
   double rate = 1;  // factor of lr in the step: of `adjust` and the size of the matrix
   DeviceTime time = {};
+
+  bool operator==(const MuonSettings&) const = default;
 };
 
 /** The momentum of Muon: a running mean of gradients, and a look ahead with nesterov. */

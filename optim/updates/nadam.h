@@ -19,6 +19,8 @@ struct NAdamProductSettings {
   std::int64_t step;
   bool first;  // the product is new
   DeviceTime time = {};
+
+  bool operator==(const NAdamProductSettings&) const = default;
 };
 
 /** Multiplies the product of one parameter's momenta by the present one: a one-element update with
@@ -57,6 +59,8 @@ struct NAdamSettings {
   bool first;                     // the product is new
   const void* product = nullptr;  // of the momenta up to t, in the compute dtype
   DeviceTime time = {};
+
+  bool operator==(const NAdamSettings&) const = default;
 };
 
 /** NAdam with L2 regularisation or decoupled weight decay. */

@@ -13,6 +13,8 @@ struct NovoGradNormSettings {
   double beta2;
   bool max_norm;  // largest magnitude instead of the L2 norm
   bool first;     // v starts as the first norm
+
+  bool operator==(const NovoGradNormSettings&) const = default;
 };
 
 /** Settings of NovoGradUpdate. */
@@ -23,6 +25,8 @@ struct NovoGradSettings {
   const void* norm = nullptr;  // the tensor's running norm, in the compute dtype
   NovoGradNormSettings running = {};
   DeviceTime time = {};
+
+  bool operator==(const NovoGradSettings&) const = default;
 };
 
 /** Updates the running norm v of one tensor from its gradient's norm n: a one-element update with

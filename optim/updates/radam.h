@@ -15,6 +15,8 @@ struct RAdamSettings {
   std::int64_t step;                // t, the number of the update
   bool decoupled, maximize;
   DeviceTime time = {};
+
+  bool operator==(const RAdamSettings&) const = default;
 };
 
 /** RAdam with L2 regularisation or decoupled weight decay. */

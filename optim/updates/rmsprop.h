@@ -13,6 +13,8 @@ struct RmsPropSettings {
   double lr, alpha, eps, weight_decay, momentum;
   bool centered, maximize;
   DeviceTime time = {};
+
+  bool operator==(const RmsPropSettings&) const = default;
 };
 
 /** RMSprop, centred or not, with or without momentum. */

@@ -14,6 +14,8 @@ struct SgdSettings {
   bool decay_last = false;  // add weight decay after momentum instead of before
   bool maximize = false;
   DeviceTime time = {};
+
+  bool operator==(const SgdSettings&) const = default;
 };
 
 /** Stochastic gradient descent with momentum. */

@@ -106,8 +106,8 @@ BUDGETS = {
         TensorBudget(r'persistent_forward_kernel<.*, [13], \d>', 232, 32768, 520, 8),
     ],
     'recurrent_persistent_backward': [
-        TensorBudget(r'persistent_backward_kernel<.*, 4, 4, 2>', 255, 46080, 1050, 64),
-        TensorBudget(r'persistent_backward_kernel<.*, 4, 8, 1>', 255, 46080, 760, 64),
+        TensorBudget(r'persistent_backward_kernel<.*, 4, 4, 2>', 255, 46080, 1020, 64),
+        TensorBudget(r'persistent_backward_kernel<.*, 4, 8, 1>', 255, 46080, 710, 64),
         TensorBudget(r'persistent_backward_kernel<.*, [13], \d, \d>', 255, 46080, 820, 16),
     ],
     'reduce': [

@@ -10,6 +10,7 @@
 #include "../emulator/dnn.h"
 #include "../support/catch.h"
 #include "attention_library.h"
+#include "cost.h"
 #include "emulation.h"
 
 using namespace attention;
@@ -335,6 +336,21 @@ TEST_CASE("self-attention by cuDNN copies nothing", "[gpu][attention][dnn]") {
   const emulator::LaunchLog log;
   self_attention(qkv, g, 0, true);
   CHECK(log.names == std::vector<std::string>{"cuDNN attention", "cuDNN attention"});
+}
+
+TEST_CASE("self-attention by our own kernels copies nothing", "[gpu][attention]") {
+  for (const DType dtype : {f32, f16, f64}) {
+    enable_cudnn_sdp(false);
+    const Tensor qkv = randn({2, 12, 60}).to(dtype).to(kDevice),
+                 g = randn({2, 12, 20}).to(dtype).to(kDevice);
+    const emulator::Counters cost = cost_of([&] {
+      const Tensor leaf = qkv.detach().requires_grad_();
+      const Tensor y = nn::causal_self_attention(leaf, 5);
+      grad(std::span(&y, 1), {leaf}, {}, std::span(&g, 1));
+    });
+    CHECK(cost.launches == 3);  // forward; sums of g y, gradients
+    enable_cudnn_sdp(true);
+  }
 }
 
 TEST_CASE("self-attention of a projection can be differentiated twice", "[gpu][attention]") {

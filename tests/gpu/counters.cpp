@@ -43,6 +43,33 @@ TEST_CASE("indexing and joining are one launch", "[gpu][counters]") {
   cost_is_one([&] { cat({table, table, table}, 1); });
 }
 
+TEST_CASE("scans and selections of one long line are two launches of CUB", "[gpu][counters]") {
+  const NoGrad no_grad;
+  const Tensor x = ones({20'000}, {.dtype = i32, .device = kDevice});
+  const auto launches = [](const auto& call) {
+    const emulator::LaunchLog log;
+    call();
+    return log.names;
+  };
+  const std::vector<std::string> by_cub{"CUB", "CUB"};
+  CHECK(launches([&] { cumsum(x, 0); }) == by_cub);
+  CHECK(launches([&] { cummax(x, 0); }) == by_cub);
+  const std::vector<std::string> all = launches([&] { nonzero(x); });  // counts them first
+  CHECK(std::count(all.begin(), all.end(), "CUB") == 2);
+  CHECK(launches([&] { cumsum(x.to(f32), 0); }).size() == 1 + 3);  // with the conversion
+}
+
+TEST_CASE("topk of long lines cuts them in two launches, for any number of lines",
+          "[gpu][counters]") {
+  const NoGrad no_grad;
+  for (const std::int64_t lines : {1, 5}) {
+    const Tensor x = rand({lines, 20'000}, {.device = kDevice});
+    // 20,000 entries, then 1,000; the entries are made before and the results written after
+    CHECK(cost_of([&] { topk(x, 50); }).launches == 4);
+    CHECK(cost_of([&] { kthvalue(x, 7); }).launches == 4);
+  }
+}
+
 TEST_CASE("a gradient of several operands is one launch", "[gpu][counters]") {
   const Tensor a = ones({7}, {.device = kDevice, .requires_grad = true}),
                b = ones({7}, {.device = kDevice, .requires_grad = true});
@@ -163,6 +190,23 @@ TEST_CASE(
       CHECK(back.launches == e.launches + (with_relu ? 1 : 0));
       CHECK(back.synchronisations == 0);
     }
+}
+
+TEST_CASE("the tensors of a group share its settings in a launch of an optimizer", "[gpu][optim]") {
+  const auto tensors = [](int count) {
+    std::vector<Tensor> all;
+    for (int i = 0; i < count; ++i) {
+      all.push_back(rand({3}, {.device = kDevice}).requires_grad_());
+      all.back().set_grad(ones_like(all.back()));
+    }
+    return all;
+  };
+  for (const auto& [count, launches] : {std::pair{20, 1}, {43, 2}}) {
+    optim::Adam optimizer(tensors(count));
+    optimizer.add_param_group(tensors(count), {.lr = 0.5});
+    optimizer.step();
+    CHECK(cost_of([&] { optimizer.step(); }).launches == launches);
+  }
 }
 
 TEST_CASE("an optimizer step of many tensors is one launch without synchronisation",

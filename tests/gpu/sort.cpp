@@ -34,9 +34,8 @@ Tensor mixed(const Shape& shape, DType dtype) {
   return tensor(values, shape).to(dtype);
 }
 
-/** Returns values and indices of a sort as numbers; nan compares equal. */
-std::vector<std::string> sorted(const Tensor& x, bool descending) {
-  const ValuesAndIndices r = sort(x, {.dim = -1, .descending = descending});
+/** Returns values and indices as text, so that nan compares equal. */
+std::vector<std::string> text_of(const ValuesAndIndices& r) {
   std::vector<std::string> all;
   const std::vector<double> values = r.values.to_vector<double>();
   const std::vector<std::int64_t> indices = r.indices.to_vector<std::int64_t>();
@@ -44,6 +43,10 @@ std::vector<std::string> sorted(const Tensor& x, bool descending) {
     all.push_back(
         str(values[i], std::signbit(values[i]) && values[i] == 0 ? "-" : "", " at ", indices[i]));
   return all;
+}
+
+std::vector<std::string> sorted(const Tensor& x, bool descending) {
+  return text_of(sort(x, {.dim = -1, .descending = descending}));
 }
 
 }  // namespace
@@ -60,6 +63,32 @@ TEST_CASE("long lines are sorted as on the CPU, by CUB and by our own kernels", 
         const gpu::OwnKernels own;
         CHECK(sorted(x.to(kDevice), descending) == expected);
       }
+}
+
+TEST_CASE("several lines, or 16-bit ones, that CUB sorts are sorted as on the CPU", "[gpu][sort]") {
+  NEED_DEVICE();
+  for (const auto& [dtype, shape] :
+       {std::pair{f32, Shape{2, 150'000}}, std::pair{f16, Shape{300'000}}}) {
+    const Tensor x = mixed(shape, dtype);
+    CHECK(sorted(x.to(kDevice), false) == sorted(x, false));
+  }
+}
+
+TEST_CASE("the first of long lines are those of the CPU", "[gpu][sort]") {
+  NEED_DEVICE();
+  for (const DType dtype : {f32, bf16, u8, f64, i64})
+    for (const Shape& shape : {Shape{1025}, Shape{20'000}, Shape{3, 2050}}) {
+      const Tensor x = mixed(shape, dtype), y = x.to(kDevice);
+      for (const std::int64_t k : {1, 50, 128, 129, 1000}) {
+        INFO(name(dtype) << " " << str(shape) << " " << k);
+        for (const bool largest : {false, true})
+          for (const bool in_order : {false, true}) {
+            const TopkOptions options{.dim = -1, .largest = largest, .sorted = in_order};
+            CHECK(text_of(topk(y, k, options)) == text_of(topk(x, k, options)));
+          }
+        CHECK(text_of(kthvalue(y, k)) == text_of(kthvalue(x, k)));
+      }
+    }
 }
 
 TEST_CASE("a captured sort gives the bits of an eager one", "[gpu][sort][graph]") {

@@ -98,7 +98,11 @@ void add_index_rows(std::vector<Row>& rows) {
            [](const Tensors& x) { return cumsum(square(x[0]), 1); });
   add_rows(rows, "cumsum, long", f32, Expected::close,
            [](const Tensors& x) { return cumsum(square(x[0]).flatten(), 0); });
+  add_rows(rows, "cumsum of i32, long", f32, same,
+           [](const Tensors& x) { return cumsum((x[0] * 8.0).to(i32).flatten(), 0); });
   add_rows(rows, "cummax", f32, same, [](const Tensors& x) { return cummax(x[0], 1).values; });
+  add_rows(rows, "cummax, long", f32, same,
+           [](const Tensors& x) { return cummax(x[0].flatten(), 0).indices; });
   for (const DType dtype : {f32, f16}) {
     add_rows(rows, "sort", dtype, same, [](const Tensors& x) { return sort(x[0]).indices; });
     add_rows(rows, "topk", dtype, same, [](const Tensors& x) { return topk(x[0], 5).indices; });

@@ -1,0 +1,109 @@
+// Scans and selections of long lines, by CUB and by our own kernels: results are the CPU's.
+#include <mezzo.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "../../cuda/own_kernels.h"
+#include "../support/catch.h"
+#include "need_device.h"
+
+using namespace mezzo;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+using Results = std::vector<Tensor>;
+using Call = std::function<Results(const Tensor& x)>;
+
+/** Returns small numbers of which some are 0, -0, nan and infinite. */
+Tensor mixed(const Shape& shape, DType dtype) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double special[] = {0.0, -0.0, kInfinity, -kInfinity,
+                            std::numeric_limits<double>::quiet_NaN()};
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i) {
+    const auto number = static_cast<double>(i * 7919 % 41);
+    const bool is_special = is_floating(dtype) && i % 1009 < (i > 9000 ? 5 : 2);
+    values.push_back(is_special ? special[i % 1009] : std::max(0.0, number - 20));
+  }
+  return tensor(values, shape).to(dtype);
+}
+
+/** Checks that a call gives the CPU's results on the device, with CUB and without. */
+void check_same(const Call& call, const Tensor& x) {
+  const Results expected = call(x);
+  const auto check = [&] {
+    const Results got = call(x.to(kDevice));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const std::vector<double> a = got[i].to_vector<double>(), b = expected[i].to_vector<double>();
+      REQUIRE(a.size() == b.size());
+      for (std::size_t k = 0; k < a.size(); ++k)
+        if (a[k] != b[k] && !(std::isnan(a[k]) && std::isnan(b[k]))) {
+          INFO("result " << i << ", element " << k << ": " << a[k] << " and " << b[k]);
+          FAIL_CHECK("differs");
+          break;
+        }
+    }
+  };
+  check();
+  const gpu::OwnKernels own;
+  check();
+}
+
+Results both(const ValuesAndIndices& r) { return {r.values, r.indices}; }
+
+}  // namespace
+
+TEST_CASE("sums, products and extremes along long lines are the CPU's", "[gpu][scan]") {
+  NEED_DEVICE();
+  for (const Shape& shape : {Shape{8191}, Shape{20'000}, Shape{1, 9000, 1}, Shape{2, 9000}}) {
+    const std::int64_t dim = shape.rank() == 1 ? 0 : 1;
+    for (const DType dtype : {boolean, u8, i32, i64}) {
+      INFO(name(dtype) << " " << str(shape));
+      const Tensor x = mixed(shape, dtype);
+      check_same([=](const Tensor& t) { return Results{cumsum(t, dim)}; }, x);
+      check_same([=](const Tensor& t) { return Results{cumprod(t, dim)}; }, x);
+    }
+    for (const DType dtype : {u8, i64, f16, f32, f64}) {
+      INFO(name(dtype) << " " << str(shape));
+      const Tensor x = mixed(shape, dtype);
+      check_same([=](const Tensor& t) { return both(cummax(t, dim)); }, x);
+      check_same([=](const Tensor& t) { return both(cummin(t, dim)); }, x);
+    }
+  }
+}
+
+TEST_CASE("sums along long lines of floats have the same bits in every run", "[gpu][scan]") {
+  NEED_DEVICE();
+  const NoGrad no_grad;
+  const Tensor x = rand({20'000}).to(kDevice);
+  const std::vector<double> first = cumsum(x, 0).to_vector<double>();
+  for (int i = 0; i < 3; ++i) CHECK(cumsum(x, 0).to_vector<double>() == first);
+}
+
+TEST_CASE("the elements that are not 0 are selected as on the CPU", "[gpu][scan]") {
+  NEED_DEVICE();
+  for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64})
+    for (const Shape& shape : {Shape{100}, Shape{20'000}, Shape{90, 7, 30}, Shape{}}) {
+      INFO(name(dtype) << " " << str(shape));
+      const Tensor x = mixed(shape, dtype);
+      check_same([](const Tensor& t) { return Results{nonzero(t)}; }, x);
+      check_same([](const Tensor& t) { return Results{masked_select(t, t != 0)}; }, x);
+      check_same([](const Tensor& t) { return Results{nonzero(zeros_like(t))}; }, x);
+      check_same([](const Tensor& t) { return Results{nonzero(ones_like(t))}; }, x);
+    }
+}
+
+TEST_CASE("a captured scan by CUB gives the bits of an eager one", "[gpu][scan][graph]") {
+  NEED_DEVICE();
+  const NoGrad no_grad;
+  const Tensor x = mixed({20'000}, i32).to(kDevice);
+  gpu::CapturedStep step([](const Results& in) { return Results{cumsum(in[0], 0)}; }, {kDevice});
+  const std::vector<std::int64_t> eager = cumsum(x, 0).to_vector<std::int64_t>();
+  for (int i = 0; i < 4; ++i) CHECK(step({x})[0].to_vector<std::int64_t>() == eager);
+}
