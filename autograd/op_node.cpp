@@ -80,8 +80,8 @@ OpNode::~OpNode() = default;
  *  unless the rule rounds it first. */
 void OpNode::prefer_gradient(std::size_t operand, DType dtype) {
   const DType own = metas_[operand].dtype;
-  const bool rounds_first = info_.traits.widens_weight_gradient && operand == 1 && is_low(own) &&
-                            dtype == DType::f32;
+  const bool rounds_first =
+      info_.traits.widens_weight_gradient && operand == 1 && is_low(own) && dtype == DType::f32;
   if (item_size(dtype) >= item_size(own) && !rounds_first) return;
   metas_[operand].gradient = dtype;
   has_preferences_ = true;

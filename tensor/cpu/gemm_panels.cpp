@@ -111,8 +111,7 @@ template <class E> class Tile {
   }
 
   void finish() {
-    const bool finished =
-        in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0 && !c_.rounds_to;
+    const bool finished = in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0 && !c_.rounds_to;
     if (finished) return;
     for (std::int64_t i = 0; i < num_rows_; ++i)
       finish_row(sums_ + i * stride_, first_row_ + i, first_column_, num_columns_, c_, epilogue_);
