@@ -97,11 +97,10 @@ template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm
       return;
     }
     const Tensor residual = channels_as_in(out[0], in[6]);
-    switch (x.dtype()) {
-      case DType::f16: return add_and_rectify<Half>(x, residual, out[0], s, norm);
-      case DType::bf16: return add_and_rectify<BFloat16>(x, residual, out[0], s, norm);
-      default: return add_and_rectify<C>(x, residual, out[0], s, norm);
-    }
+    visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
+      if constexpr (std::is_same_v<ComputeOf<T>, C>)
+        add_and_rectify<T>(x, residual, out[0], s, norm);
+    });
   });
 }
 
