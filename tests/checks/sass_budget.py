@@ -78,17 +78,23 @@ BUDGETS = {
         Budget(r'packed_run_gradient_kernel<mezzo::BFloat16', 64, 43, 16, 4, 4, loop=True),
         Budget(r'packed_whole_gradient_kernel<mezzo::BFloat16', 64, 43, 8, 2, 2, loop=True),
     ],
-    'copy': [Budget(r'copy_packs_kernel', 40, 29, 8, 1, 1)],
+    'copy': [
+        Budget(r'copy_packs_kernel', 40, 29, 8, 1, 1),
+        # tiles, whose elements are loaded and stored one by one; "false": lines of more than 256
+        Budget(r'transpose_kernel<WordCopy<unsigned (short|char)>, true>', 48, 29, 16, 0, 0),
+        Budget(r'transpose_kernel<WordCopy<unsigned (short|char)>, false>', 48, 58, 16, 0, 0),
+    ],
     'cross_entropy': [
         Budget(r'packed_loss_kernel<mezzo::BFloat16', 48, 29, 32, 4, 0),
         Budget(r'packed_gradient_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
     ],
     'layer_norm': [
-        Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, false>', 64, 29, 32, 4, 4),
+        Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, true, false>', 64, 28, 32, 4, 4),
+        Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, false, false>', 56, 19, 32, 4, 4),  # rms
         # of a sum: 58 for its 8 bytes
         Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, true>', 64, 34, 32, 8, 8),
     ],
-    'layer_norm_backward': [
+    'layer_norm_backward': [  # also of rms_norm, which has the same kernel
         Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, false>', 128, 36, 32, 8, 4, loop=True),
         Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, true>', 128, 39, 32, 8, 4, loop=True),
     ],
