@@ -124,10 +124,7 @@ __global__ void __launch_bounds__(kTensorThreads)
         .first_query = first_query + warp * kPatch,
         .scores = reinterpret_cast<float*>(score_room) + warp * kPatch * Tile::kScorePitch,
         .factors = factors + warp * kPatch};
-    const PatchRows rows(strip.scores, Tile::kScorePitch);
     SumPatch results[kWidth / kPatch];
-#pragma unroll
-    for (SumPatch& result : results) clear_patch(result);
 
     // Returns the end of the keys visible to queries before `end_query`.
     const auto seen_before = [&](std::int64_t end_query) {
@@ -146,21 +143,15 @@ __global__ void __launch_bounds__(kTensorThreads)
       if (left <= 0) continue;
       const int patches = left < Tile::kKeys ? patches_in(left) : Tile::kPatches;
       SumPatch scores[Tile::kPatches];
-#pragma unroll
-      for (SumPatch& score : scores) clear_patch(score);
       add_patch_products(scores, patches, queries + warp * kPatch * kPitch, keys, kPitch, depth);
 #pragma unroll
       for (int i = 0; i < Tile::kPatches; ++i)
         if (i < patches) store_patch(strip.scores + i * kPatch, scores[i], Tile::kScorePitch);
       __syncwarp();
       strip.take(first_key, patches);
-      float factor[SumPatch::num_elements];
+      const float* const factor = strip.factors + first_row_of_sums();
 #pragma unroll
-      for (int e = 0; e < SumPatch::num_elements; ++e) factor[e] = strip.factors[rows.row[e]];
-#pragma unroll
-      for (SumPatch& result : results)
-#pragma unroll
-        for (int e = 0; e < SumPatch::num_elements; ++e) result.x[e] *= factor[e];
+      for (SumPatch& result : results) result.scale(factor[0], factor[kPatch / 2]);
       add_weighted_patches(results, 0, 1, columns, strip.weights(), strip.weights() + Tile::kKeys,
                            Queries::kWeightsPitch, patches, values, kPitch);
     }

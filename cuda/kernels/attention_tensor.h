@@ -30,10 +30,10 @@ __device__ constexpr int patches_in(std::int64_t n) {
   return static_cast<int>((n + kPatch - 1) / kPatch);
 }
 
-/** Unit of shared memory aligned for patches. shared_pieces returns the number of units for rows of
- *  elements. */
-struct alignas(32) SharedPiece {
-  unsigned char bytes[32];
+/** Unit of shared memory aligned for rows of patches. shared_pieces returns the number of units for
+ *  rows of elements. */
+struct alignas(16) SharedPiece {
+  unsigned char bytes[16];
 };
 template <class T> constexpr int shared_pieces(int rows, int pitch) {
   return rows * pitch * static_cast<int>(sizeof(T)) / static_cast<int>(sizeof(SharedPiece));
@@ -97,15 +97,11 @@ template <class T, int kCount>
 __device__ inline void add_patch_products(SumPatch (&sums)[kCount], int count, const T* left,
                                           const T* right, int pitch, int depth) {
   for (int t = 0; t < depth; ++t) {
-    LeftPatch<T> a;
-    load_patch(a, left + t * kPatch, pitch);
+    const LeftWords a = load_left(left + t * kPatch, pitch);
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      if (i < count) {
-        RightTransposed<T> b;
-        load_patch(b, right + i * kPatch * pitch + t * kPatch, pitch);
-        wmma::mma_sync(sums[i], a, b, sums[i]);
-      }
+      if (i < count)
+        add_product<T>(sums[i], a, load_transposed(right + i * kPatch * pitch + t * kPatch, pitch));
   }
 }
 
@@ -168,16 +164,15 @@ __device__ inline void add_weighted_patches(SumPatch (&sums)[kCount], int first,
                                             int count, const T* high, const T* low,
                                             int weights_pitch, int steps, const T* x, int pitch) {
   for (int t = 0; t < steps; ++t) {
-    LeftPatch<T> a, rest;
-    load_patch(a, high + t * kPatch, weights_pitch);
-    load_patch(rest, low + t * kPatch, weights_pitch);
+    const LeftWords a = load_left(high + t * kPatch, weights_pitch),
+                    rest = load_left(low + t * kPatch, weights_pitch);
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
       if (first + i * stride < count) {
-        RightPatch<T> b;
-        load_patch(b, x + t * kPatch * pitch + (first + i * stride) * kPatch, pitch);
-        wmma::mma_sync(sums[i], a, b, sums[i]);
-        wmma::mma_sync(sums[i], rest, b, sums[i]);
+        const RightPatch b =
+            load_right(x + t * kPatch * pitch + (first + i * stride) * kPatch, pitch);
+        add_product<T>(sums[i], a, b);
+        add_product<T>(sums[i], rest, b);
       }
   }
 }

@@ -96,8 +96,6 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
     const int first = part * Tile::kPatches;
     if (first >= patches) return;
     SumPatch sums[Tile::kPatches];
-#pragma unroll
-    for (SumPatch& sum : sums) clear_patch(sum);
     add_patch_products(sums, patches - first, owned + strip * kPatch * kPitch,
                        met + first * kPatch * kPitch, kPitch, depth);
 #pragma unroll
@@ -214,11 +212,6 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
                          room.owned_values, kPitch);
     if (kByQuery) load_statistics(first_owned, Tile::kOwned);
     SumPatch results[Tile::kResults], value_results[Tile::kResults];
-#pragma unroll
-    for (int i = 0; i < Tile::kResults; ++i) {
-      clear_patch(results[i]);
-      clear_patch(value_results[i]);
-    }
     const bool has_rows = first_owned + strip * kPatch < rows.rows;
     const std::int64_t begin = call.is_causal && !kByQuery ? first_owned : 0;
     const std::int64_t end = call.is_causal && kByQuery && first_owned + Tile::kOwned < others.rows
@@ -246,14 +239,9 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
       };
       if constexpr (kCounts) {
         SumPatch sums[Tile::kResults];
-#pragma unroll
-        for (SumPatch& sum : sums) clear_patch(sum);
         add(sums, features, slopes, room.met);
 #pragma unroll
-        for (int i = 0; i < Tile::kResults; ++i)
-#pragma unroll
-          for (int e = 0; e < SumPatch::num_elements; ++e)
-            results[i].x[e] += sums[i].x[e] * unit.value;
+        for (int i = 0; i < Tile::kResults; ++i) results[i].add(sums[i], unit.value);
       } else {
         add(results, features, slopes, room.met);
       }

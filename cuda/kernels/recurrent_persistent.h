@@ -139,15 +139,6 @@ template <class F> void visit_persistent(DType dtype, const PersistentSizes& siz
  * two rows at once, which begin 16 banks apart. */
 constexpr int sum_pitch(int patches) { return (patches | 1) * kPatch; }
 
-/** Stores a lane's sums of eight columns to a strip of rows. */
-__device__ inline void store_sums(float* strip, int pitch, const LaneSums& sums) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-#pragma unroll
-  for (int half = 0; half < 2; ++half)
-    *reinterpret_cast<Pack<float, 2>*>(strip + (lane / 4 + half * 8) * pitch + lane % 4 * 2) = {
-        {sums.value[2 * half], sums.value[2 * half + 1]}};
-}
-
 /** Returns true if the kernels support a dtype on a device. */
 bool supports_persistent(DType dtype, Device device);
 

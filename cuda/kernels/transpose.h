@@ -13,7 +13,7 @@
 
 namespace mezzo::gpu {
 
-inline constexpr int kTransposeThreads = 256;
+inline constexpr int kTransposeBitsOfThreads = 8, kTransposeThreads = 1 << kTransposeBitsOfThreads;
 
 /** Binary logarithm of a tile's elements: 64 x 64 small ones, so that a row has 64 bytes or more,
  *  32 x 32 larger ones. */
@@ -70,30 +70,79 @@ inline std::optional<TransposePlan> transpose_plan(const Map& map, int bits) {
   return plan;
 }
 
-/** Copies elements as they are. */
+/** Places in an operand and in a result, between which elements are copied as they are. */
 template <class Word> struct WordCopy {
   using Value = Word;
   const Word* from;
   Word* to;
-  __device__ Word load(std::int64_t at) const { return from[at]; }
-  __device__ void store(std::int64_t at, Word value) const { to[at] = value; }
+  __device__ void move_from(std::int64_t elements) { from += elements; }
+  __device__ void move_to(std::int64_t elements) { to += elements; }
+  __device__ Word load() const { return *from; }
+  __device__ void store(Word value) const { *to = value; }
 };
 
-/** Converts elements through the compute type C. */
+/** The same with a conversion through the compute type C. */
 template <class C> struct ConvertingCopy {
   using Value = C;
   const void* from;
   void* to;
   DType from_dtype, to_dtype;
-  __device__ C load(std::int64_t at) const { return load_element<C>(from, from_dtype, at); }
-  __device__ void store(std::int64_t at, C value) const {
-    store_element<C>(to, to_dtype, at, value);
+  std::int64_t from_at = 0, to_at = 0;
+  __device__ void move_from(std::int64_t elements) { from_at += elements; }
+  __device__ void move_to(std::int64_t elements) { to_at += elements; }
+  __device__ C load() const { return load_element<C>(from, from_dtype, from_at); }
+  __device__ void store(C value) const { store_element<C>(to, to_dtype, to_at, value); }
+};
+
+/** A thread's elements k = 0, 1, ... of a tile whose lines have 2^bits elements: their positions
+ *  along and across the lines. Consecutive threads have consecutive elements of a line. kNarrow: a
+ *  line has no more elements than there are threads, so that a thread has one position along it. */
+template <bool kNarrow> struct TileWalk {
+  int bits;
+
+  __device__ int lines_of(int elements) const { return elements >> bits; }
+  __device__ int own(int k) const {
+    return static_cast<int>(threadIdx.x) + (kNarrow ? 0 : k * kTransposeThreads);
+  }
+  __device__ int along(int k) const { return own(k) & ((1 << bits) - 1); }
+  __device__ int across(int k) const {
+    return lines_of(own(k)) + (kNarrow ? k * lines_of(kTransposeThreads) : 0);
+  }
+
+  /** Calls f(k) for the thread's elements with positions below the limits; move(n) moves by n
+   *  places before. Lines are `stride` places apart. */
+  template <int kOwn, class Move, class F>
+  __device__ void for_each(int limit_along, int limit_across, std::int64_t stride, Move&& move,
+                           F&& f) const {
+    if constexpr (kNarrow) {
+      const int step = lines_of(kTransposeThreads);
+      const std::int64_t places = step * stride;
+      const int count =
+          along(0) < limit_along
+              ? ((limit_across - 1 - across(0)) >> (kTransposeBitsOfThreads - bits)) + 1
+              : 0;
+      move(along(0) + across(0) * stride);
+#pragma unroll
+      for (int k = 0; k < kOwn; ++k) {
+        if (k < count) f(k);
+        move(places);
+      }
+    } else {
+      std::int64_t at = 0;
+#pragma unroll
+      for (int k = 0; k < kOwn; ++k) {
+        const std::int64_t next = along(k) + across(k) * stride;
+        move(next - at);
+        at = next;
+        if (along(k) < limit_along && across(k) < limit_across) f(k);
+      }
+    }
   }
 };
 
-template <class Copy>
+template <class Copy, bool kNarrow>
 __global__ void __launch_bounds__(kTransposeThreads)
-    transpose_kernel(const __grid_constant__ TransposePlan plan, const Copy copy) {
+    transpose_kernel(const __grid_constant__ TransposePlan plan, Copy copy) {
   using Value = typename Copy::Value;
   constexpr int kElements = 1 << kTransposeBits<Value>, kOwn = kElements / kTransposeThreads;
   // The padding of rows avoids bank conflicts; a row has two elements or more.
@@ -104,45 +153,34 @@ __global__ void __launch_bounds__(kTransposeThreads)
   const auto place_of_other = [&](const std::int64_t* strides) {
     return plan.rank == 0 ? 0 : place_among(plan.sizes, strides, plan.rank, plan.count, other);
   };
-  const std::int64_t from =
-                         place_of_other(plan.from_strides) + first_from + first_to * plan.to.stride,
-                     to =
-                         place_of_other(plan.to_strides) + first_to + first_from * plan.from.stride;
-  const int elements = 1 << (plan.from.bits + plan.to.bits), pitch = (1 << plan.from.bits) + 1;
-  const auto is_inside = [&](int i, int along_from, int along_to) {
-    return i < elements && first_from + along_from < plan.from.size &&
-           first_to + along_to < plan.to.size;
+  // the tile's elements within the tensors, along both dimensions
+  const auto extent = [](const TileSide& side, std::int64_t first) {
+    const std::int64_t left = side.size - first, most = std::int64_t{1} << side.bits;
+    return static_cast<int>(left < most ? left : most);
   };
-  Value values[kOwn];
+  const int from_extent = extent(plan.from, first_from), to_extent = extent(plan.to, first_to);
+  const int pitch = (1 << plan.from.bits) + 1;
+  const TileWalk<kNarrow> source{plan.from.bits}, result{plan.to.bits};
+  copy.move_from(place_of_other(plan.from_strides) + first_from + first_to * plan.to.stride);
+  Value values[kOwn] = {};
+  source.template for_each<kOwn>(
+      from_extent, to_extent, plan.to.stride, [&](std::int64_t n) { copy.move_from(n); },
+      [&](int k) { values[k] = copy.load(); });
 #pragma unroll
-  for (int k = 0; k < kOwn; ++k) {
-    const int i = static_cast<int>(threadIdx.x) + k * kTransposeThreads;
-    const int along_from = i & ((1 << plan.from.bits) - 1), along_to = i >> plan.from.bits;
-    if (is_inside(i, along_from, along_to))
-      values[k] = copy.load(from + along_from + along_to * plan.to.stride);
-  }
-#pragma unroll
-  for (int k = 0; k < kOwn; ++k) {
-    const int i = static_cast<int>(threadIdx.x) + k * kTransposeThreads;
-    if (i < elements)
-      tile[(i >> plan.from.bits) * pitch + (i & ((1 << plan.from.bits) - 1))] = values[k];
-  }
+  for (int k = 0; k < kOwn; ++k) tile[source.across(k) * pitch + source.along(k)] = values[k];
   __syncthreads();
-#pragma unroll
-  for (int k = 0; k < kOwn; ++k) {
-    const int i = static_cast<int>(threadIdx.x) + k * kTransposeThreads;
-    const int along_to = i & ((1 << plan.to.bits) - 1), along_from = i >> plan.to.bits;
-    if (is_inside(i, along_from, along_to))
-      copy.store(to + along_to + along_from * plan.from.stride,
-                 tile[along_to * pitch + along_from]);
-  }
+  copy.move_to(place_of_other(plan.to_strides) + first_to + first_from * plan.from.stride);
+  result.template for_each<kOwn>(
+      to_extent, from_extent, plan.from.stride, [&](std::int64_t n) { copy.move_to(n); },
+      [&](int k) { copy.store(tile[result.along(k) * pitch + result.across(k)]); });
 }
 
 template <class Copy> bool launch_tiles(const Map& map, const Copy& copy, runtime::Stream stream) {
   const auto plan = transpose_plan(map, kTransposeBits<typename Copy::Value>);
   if (!plan) return false;
-  launch(&transpose_kernel<Copy>, {.blocks = plan->blocks(), .threads = kTransposeThreads}, stream,
-         *plan, copy);
+  const bool is_narrow = 1 << std::max(plan->from.bits, plan->to.bits) <= kTransposeThreads;
+  launch(is_narrow ? &transpose_kernel<Copy, true> : &transpose_kernel<Copy, false>,
+         {.blocks = plan->blocks(), .threads = kTransposeThreads}, stream, *plan, copy);
   return true;
 }
 

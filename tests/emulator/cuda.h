@@ -224,4 +224,4 @@ void launch(WorkName name, void (*kernel)(Ps...), LaunchSizes sizes, As&&... arg
 
 }  // namespace mezzo::emulator
 
-#include "wmma.h"
+#include "tensor_core.h"
