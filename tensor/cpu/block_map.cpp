@@ -304,6 +304,31 @@ void run_map(BlockFn<C, V> fn, Inputs in, Outputs out, const void* attrs) {
                   [&](std::int64_t begin, std::int64_t end) { map.run(begin, end); });
 }
 
+/** Returns whether bf16 holds the value of a single number exactly. */
+bool is_bf16_number(const Tensor& x) {
+  if (x.numel() != 1 || !is_floating(x.dtype())) return false;
+  double value = 0, back = 0;
+  BFloat16 rounded;
+  convert(x.dtype, x.raw_data(), DType::f64, &value, 1);
+  convert(DType::f64, &value, DType::bf16, &rounded, 1);
+  convert(DType::bf16, &rounded, DType::f64, &back, 1);
+  return back == value;
+}
+
+/** Returns whether bf16 loops can read all operands: bf16 tensors and numbers that bf16 holds, such
+ *  as the 0.5 of x * 0.5. */
+bool fit_bf16(Inputs in) {
+  bool any = false;
+  for (const Tensor& x : in) {
+    if (!x.defined()) continue;
+    if (x.dtype() == DType::bf16)
+      any = true;
+    else if (!is_bf16_number(x))
+      return false;
+  }
+  return any;
+}
+
 /** Returns whether all defined tensors are stored as values of type V. */
 template <class V> bool all_hold(std::span<const Tensor> tensors) {
   return std::all_of(tensors.begin(), tensors.end(),
@@ -321,7 +346,7 @@ bool are_rounded(Outputs out) {
 }  // namespace
 
 void map_blocks(const BlockFns& fns, DType compute, Inputs in, Outputs out, const void* attrs) {
-  if (compute == DType::f32 && fns.bf16 && all_hold<BFloat16>(in) && are_rounded(out))
+  if (compute == DType::f32 && fns.bf16 && fit_bf16(in) && are_rounded(out))
     run_map<float, BFloat16>(fns.bf16, in, out, attrs);
   else if (compute == DType::f32)
     run_map<float>(fns.f32, in, out, attrs);

@@ -29,6 +29,7 @@ inline constexpr Range kNormalExp{.low = 0, .high = BFloat16(87.0f).bits, .ignor
 inline constexpr Range kPositive{.low = 0x0080, .high = 0x7F7F};
 /** From -9.5 on, infinity and positive NaN included. */
 inline constexpr Range kAboveNormalTail{.low = 0, .high = BFloat16(-9.5f).bits};
+/** Every value, NaN included. */
 inline constexpr Range kAll{.low = 0, .high = 0xFFFF};
 
 /** Returns e^x for |x| <= 87, relative error below 2^-17: 2^r by degree 4, |r| <= 1/2. */

@@ -34,10 +34,12 @@ def command(program, *more):
             str(program), *SETTINGS, *more]
 
 
-def processes_of(program):
-    """Returns {rank: pid} of the running processes of the program."""
-    found = subprocess.run(['pgrep', '-f', f'^{re.escape(str(program))} '], stdout=subprocess.PIPE,
-                           text=True, check=False).stdout.split()
+def processes_of(program, folder):
+    """Returns {rank: pid} of the running processes of the program that save to the folder: other
+    tests may run the same program at the same time."""
+    pattern = f'^{re.escape(str(program))} .*--save {re.escape(str(folder))} '
+    found = subprocess.run(['pgrep', '-f', '--', pattern], stdout=subprocess.PIPE, text=True,
+                           check=False).stdout.split()
     ranks = {}
     for pid in found:
         try:
@@ -67,17 +69,17 @@ def disturb(program, folder, draw):
         while checkpoints(folder) == before and job.poll() is None and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(draw.uniform(0, 0.03))
-        pid = processes_of(program).get(rank)
+        pid = processes_of(program, folder).get(rank)
         if pid and job.poll() is None:
             os.kill(pid, getattr(signal, name))
         output = job.communicate(timeout=SECONDS)[0]
     return name, rank, output, pid is not None and job.returncode != 0
 
 
-def left_after(program, seconds):
-    """Returns the processes of the program that still run after so many seconds."""
+def left_after(program, folder, seconds):
+    """Returns the job's processes that still run after so many seconds."""
     deadline = time.monotonic() + seconds
-    while (left := processes_of(program)) and time.monotonic() < deadline:
+    while (left := processes_of(program, folder)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
 
@@ -94,7 +96,7 @@ def main(folder, mpi_library):
             what = f'fault {number}: {name} to rank {rank}'
             expect(disturbed, f'{what}: the job ended with status 0', output)
             expect(checkpoints(place), f'{what}: there is no checkpoint', output)
-            left = left_after(program, 5)
+            left = left_after(program, place, 5)
             expect(not left, f'{what}: processes are left: {left}', output)
         last = run(command(program, '--resume', place), env=ENVIRONMENT, timeout=SECONDS)
     expect(last.returncode == 0 and last.stdout.splitlines()[-1:] == whole.stdout.splitlines()[-1:],

@@ -68,6 +68,19 @@ TEST_CASE("gradients of bf16 operands are the rounded ones of f32 operands", "[o
   }
 }
 
+TEST_CASE("bf16 times a number has the rounded f32 result", "[ops]") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor x = with_infinity(randn({4096}) * 30.0).to(DType::bf16), wide = x.to(DType::f32);
+  // bf16 holds the first five, the last two it does not
+  for (const float value : {0.5f, -2.0f, 0.0f, inf, 1.0f / 256, 0.1f, 257.0f}) {
+    CAPTURE(value);
+    const Tensor number = full({}, value);
+    CHECK(same_bits(mul(x, number), mul(wide, number).to(DType::bf16)));
+    CHECK(same_bits(mul(number, x), mul(number, wide).to(DType::bf16)));
+    CHECK(same_bits(x * static_cast<double>(value), mul(wide, number).to(DType::bf16)));
+  }
+}
+
 TEST_CASE("column sums of bf16 values are the rounded ones of f32 values", "[ops]") {
   for (const std::int64_t columns : {3, 63, 64, 300, 1000}) {
     CAPTURE(columns);
