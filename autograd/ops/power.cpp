@@ -1,9 +1,10 @@
 #include "power.h"
 
-#include "../../tensor/core/elementwise.h"
-#include "../../tensor/core/elementwise_info.h"
+#include "one_operand.h"
 
 namespace mezzo {
+
+MZ_POWERS(MZ_DEFINE_FUNCTION)
 
 namespace {
 
@@ -27,17 +28,9 @@ Tensor pow(const Tensor& x, const Tensor& exponent) {
   return apply_with<op::Pow>(pow_attrs(exponent), x, exponent);
 }
 Tensor rdiv(const Tensor& x, double numerator) { return apply_with<op::Rdiv>({numerator}, x); }
-Tensor reciprocal(const Tensor& x) { return apply<op::Reciprocal>(x); }
-Tensor rsqrt(const Tensor& x) { return apply<op::Rsqrt>(x); }
-Tensor sqrt(const Tensor& x) { return apply<op::Sqrt>(x); }
-Tensor square(const Tensor& x) { return apply<op::Square>(x); }
 
 const Tensor& pow_(const Tensor& self, const Tensor& exponent) {
   return apply_in_place<op::Pow>(pow_attrs(exponent), self, exponent);
 }
-const Tensor& reciprocal_(const Tensor& self) { return apply_in_place<op::Reciprocal>({}, self); }
-const Tensor& rsqrt_(const Tensor& self) { return apply_in_place<op::Rsqrt>({}, self); }
-const Tensor& sqrt_(const Tensor& self) { return apply_in_place<op::Sqrt>({}, self); }
-const Tensor& square_(const Tensor& self) { return apply_in_place<op::Square>({}, self); }
 
 }  // namespace mezzo

@@ -359,9 +359,17 @@ struct Threshold {
   }
 };
 
-using ActivationOps =
-    type_list<Celu, Elu, Gelu, GluGate, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyRelu,
-              Logsigmoid, Mish, PreluGate, Relu, Relu6, Selu, Sigmoid, Silu, Softplus, Softshrink,
-              Softsign, Tanh, Tanhshrink, Threshold>;
+// clang-format off
+/** The ops of one tensor without attributes: autograd/ops/activation.cpp defines function(x) and
+ *  function_(x) of each. */
+#define MZ_ACTIVATIONS(of)                                                                        \
+  of(hardsigmoid, Hardsigmoid) of(hardswish, Hardswish) of(logsigmoid, Logsigmoid) of(mish, Mish) \
+  of(relu, Relu) of(relu6, Relu6) of(selu, Selu) of(sigmoid, Sigmoid) of(silu, Silu)              \
+  of(softsign, Softsign) of(tanh, Tanh) of(tanhshrink, Tanhshrink)
+// clang-format on
+
+using ActivationOps = Extended<type_list<Celu, Elu, Gelu, GluGate, Hardshrink, Hardtanh, LeakyRelu,
+                                         PreluGate, Softplus, Softshrink, Threshold>
+                                   MZ_ACTIVATIONS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op

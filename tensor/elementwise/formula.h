@@ -23,6 +23,14 @@ namespace mezzo::op {
 
 using namespace math;
 
+/** The list of ops with more at its end. */
+template <class List, class... Ops> struct Extended;
+template <class... First, class... Ops> struct Extended<type_list<First...>, Ops...> {
+  using type = type_list<First..., Ops...>;
+};
+/** Writes one entry of a list such as MZ_FUNCTIONS as the next argument of Extended. */
+#define MZ_NEXT_TYPE(function, Op) , Op
+
 /** The types of a formula in kernels. */
 template <class V>
 concept Scalar = std::same_as<V, float> || std::same_as<V, double> || std::same_as<V, std::int64_t>;

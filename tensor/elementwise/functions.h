@@ -206,7 +206,16 @@ struct Tan {
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return 1 + y * y; }
 };
 
-using FunctionOps = type_list<Acos, Acosh, Asin, Asinh, Atan, Atanh, Cos, Cosh, Erf, Erfc, Erfinv,
-                              Exp, Exp2, Expm1, Log, Log10, Log1p, Log2, Logit, Sin, Sinh, Tan>;
+// clang-format off
+/** The ops of one tensor without attributes: autograd/ops/functions.cpp defines function(x) and
+ *  function_(x) of each. */
+#define MZ_FUNCTIONS(of)                                                                          \
+  of(acos, Acos) of(acosh, Acosh) of(asin, Asin) of(asinh, Asinh) of(atan, Atan) of(atanh, Atanh) \
+  of(cos, Cos) of(cosh, Cosh) of(erf, Erf) of(erfc, Erfc) of(erfinv, Erfinv) of(exp, Exp)         \
+  of(exp2, Exp2) of(expm1, Expm1) of(log, Log) of(log10, Log10) of(log1p, Log1p) of(log2, Log2)   \
+  of(sin, Sin) of(sinh, Sinh) of(tan, Tan)
+// clang-format on
+
+using FunctionOps = Extended<type_list<Logit> MZ_FUNCTIONS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op

@@ -135,6 +135,10 @@ struct Square {
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return 2 * x * g; }
 };
 
-using PowerOps = type_list<Pow, Rdiv, Reciprocal, Rsqrt, Sqrt, SqrtOrZero, Square>;
+/** The ops of one tensor without attributes: autograd/ops/power.cpp defines function(x) and
+ *  function_(x) of each. */
+#define MZ_POWERS(of) of(reciprocal, Reciprocal) of(rsqrt, Rsqrt) of(sqrt, Sqrt) of(square, Square)
+
+using PowerOps = Extended<type_list<Pow, Rdiv, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op

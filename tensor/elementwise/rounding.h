@@ -111,6 +111,14 @@ struct Trunc {
   }
 };
 
-using RoundingOps = type_list<Abs, Ceil, Floor, Frac, Neg, Round, Sign, Trunc>;
+// clang-format off
+/** The ops of one tensor without attributes: autograd/ops/rounding.cpp defines function(x) and
+ *  function_(x) of each. */
+#define MZ_ROUNDINGS(of)                                                                    \
+  of(abs, Abs) of(ceil, Ceil) of(floor, Floor) of(frac, Frac) of(neg, Neg) of(round, Round) \
+  of(sign, Sign) of(trunc, Trunc)
+// clang-format on
+
+using RoundingOps = Extended<type_list<> MZ_ROUNDINGS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op

@@ -54,6 +54,7 @@ FAMILIES = {
     'multinomial',  # no op: draws by those of random and sort
     'norm',  # batch_norm, group_norm, layer_norm
     'number',  # no op: C++ numbers as operands
+    'one_operand',  # no op: defines functions of one tensor
     'operators',  # +, ==, & of arithmetic and compare
     'pad',  # of place
     'pointwise',  # no op: includes the families of elementwise functions
