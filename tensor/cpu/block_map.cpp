@@ -309,7 +309,7 @@ bool is_bf16_number(const Tensor& x) {
   if (x.numel() != 1 || !is_floating(x.dtype())) return false;
   double value = 0, back = 0;
   BFloat16 rounded;
-  convert(x.dtype, x.raw_data(), DType::f64, &value, 1);
+  convert(x.dtype(), x.raw_data(), DType::f64, &value, 1);
   convert(DType::f64, &value, DType::bf16, &rounded, 1);
   convert(DType::bf16, &rounded, DType::f64, &back, 1);
   return back == value;
