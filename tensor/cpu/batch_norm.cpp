@@ -9,7 +9,6 @@
 
 #include "../core/channel_matrix.h"
 #include "../core/convert_value.h"
-#include "../elementwise/activation.h"
 #include "batch_norm_gradient.h"
 #include "block_map.h"
 #include "channel_moments.h"
@@ -40,10 +39,49 @@ void track(const Tensor& running, const C* batch, const op::UpdateRunning::Attrs
   BlockWriter<C>(running).copy(0, running.numel(), values.data());
 }
 
-/** Normalises one element; the arrays have one entry per channel. */
-template <class C> struct Normalising {
-  const C *mean, *scale, *shift;
-  C operator()(C x, std::int64_t c) const { return op::normalised(x, mean[c], scale[c], shift[c]); }
+/** Returns g where y is positive or NaN, else 0, for numbers and vectors. */
+template <class V> V passed(V g, V y) { return y <= V{} ? V{} : g; }
+
+/** Computes relu(norm(x)). */
+template <class C> struct Rectifying {
+  Normalising<C> norm;
+
+  template <class L> auto at(std::int64_t c) const {
+    return [norm = norm.template at<L>(c)](typename L::V x) {
+      const typename L::V y = norm(x);
+      return passed(y, y);
+    };
+  }
+};
+
+/** Returns x rounded to T. */
+template <class T, class V> V rounded(V x) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return converted<V>(converted<T>(x));
+  } else {
+    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = rounded<T>(x[i] + 0);
+    return x;
+  }
+}
+
+/** Computes relu(norm(x) + residual), where norm(x) is rounded to T. */
+template <class T, class C> struct AddingRectifying {
+  Normalising<C> norm;
+
+  template <class L> auto at(std::int64_t c) const {
+    using V = typename L::V;
+    return [norm = norm.template at<L>(c)](V x, V residual) {
+      const V y = rounded<T, V>(norm(x)) + residual;
+      return passed(y, y);
+    };
+  }
+};
+
+/** Computes the gradient of relu from its result. */
+template <class C> struct ReluGradient {
+  template <class L> auto at(std::int64_t) const {
+    return [](typename L::V g, typename L::V y) { return passed(g, y); };
+  }
 };
 
 /** Computes the statistics, then calls write(x, shape, Normalising). */
@@ -76,30 +114,17 @@ void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Wr
 
 template <class C> void plain_forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
   forward<C>(in, out, attrs, [&](const Tensor& x, const ChannelShape& s, Normalising<C> norm) {
-    map_runs<C, 1>({x}, out[0], s, s.channels, norm);
-  });
-}
-
-/** Computes y = relu(norm(x) + residual), where norm(x) is rounded to T. */
-template <class T, class C>
-void add_and_rectify(const Tensor& x, const Tensor& residual, Tensor& y, const ChannelShape& s,
-                     Normalising<C> norm) {
-  map_runs<C, 2>({x, residual}, y, s, s.channels, [=](C value, C carried, std::int64_t c) {
-    return op::Relu::forward<C>(converted<C>(converted<T>(norm(value, c))) + carried);
+    map_runs<C, 1>({x}, out[0], s, norm);
   });
 }
 
 template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
   forward<C>(in, out, attrs, [&](const Tensor& x, const ChannelShape& s, Normalising<C> norm) {
-    if (!in[6].defined()) {
-      map_runs<C, 1>({x}, out[0], s, s.channels,
-                     [=](C value, std::int64_t c) { return op::Relu::forward<C>(norm(value, c)); });
-      return;
-    }
+    if (!in[6].defined()) return map_runs<C, 1>({x}, out[0], s, Rectifying<C>{norm});
     const Tensor residual = channels_as_in(out[0], in[6]);
     visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
       if constexpr (std::is_same_v<ComputeOf<T>, C>)
-        add_and_rectify<T>(x, residual, out[0], s, norm);
+        map_runs<C, 2>({x, residual}, out[0], s, AddingRectifying<T, C>{norm});
     });
   });
 }
@@ -118,15 +143,20 @@ void backward(const BackwardOperands<C>& in, Outputs out, bool training, const G
 template <class C> struct ReluGate {
   Normalising<C> norm;
   C zero;  // the largest value that relu's input rounds to 0
-  C operator()(C g, C x, std::int64_t c) const { return norm(x, c) <= zero ? C(0) : g; }
+
+  template <class L> auto at(std::int64_t c) const {
+    using V = typename L::V;
+    return [norm = norm.template at<L>(c), zero = zero](V g, V x) {
+      return norm(x) <= zero ? V{} : g;
+    };
+  }
 };
 
 template <class C> void relu_backward(Inputs in, Outputs out, bool training) {
   BackwardOperands<C> operands(in, out[0]);
   if (in[6].defined()) {  // the gradient of the residual is the g that relu passes
     map_runs<C, 2>({operands.g, channels_as_in(out[3], in[6])}, out[3], operands.s,
-                   operands.s.channels,
-                   [](C g, C y, std::int64_t) { return op::Relu::gradient<C>(g, y, y); });
+                   ReluGradient<C>{});
     operands.g = out[3];
     return backward<C>(operands, out, training, NoGate{});
   }

@@ -1,7 +1,6 @@
 // The sums and the map from which the gradients of batch norm are computed.
 #pragma once
 
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -36,12 +35,13 @@ std::vector<GradientSums<C>> channel_sums(const Tensor& g, const Tensor& x, cons
   std::vector<GradientSums<C>> sums(
       static_cast<std::size_t>(is_empty || s.inner == 1 ? s.channels : s.runs()));
   if (is_empty) return sums;
-  if (s.inner == 1) {
-    column_sums(g, x, s, mean, sums.data(), gate);
-  } else {
-    run_sums(g, x, s, mean, s.channels, sums.data(), gate);
-    add_rows_pairwise(sums.data(), s.samples, s.channels);
-  }
+  visit_read_type<C, 2>({g, x}, [&]<class X>(std::type_identity<X>) {
+    if (s.inner == 1)
+      column_sums<C, X>(g, x, s, mean, sums.data(), gate);
+    else
+      run_sums<C, X>(g, x, s, mean, sums.data(), gate);
+  });
+  if (s.inner > 1) add_rows_pairwise(sums.data(), s.samples, s.channels);
   return sums;
 }
 
@@ -56,24 +56,49 @@ void write_affine_gradients(const ChannelShape& s, const GradientSums<C>* sums, 
   }
 }
 
+/** The gradient of x where the statistics are constants. */
+template <class C, class Gate> struct ScaledGradient {
+  const C* scale;
+  Gate gate;
+
+  template <class L> auto at(std::int64_t c) const {
+    using V = typename L::V;
+    return [a = L::load(scale + c), gated = gate.template at<L>(c)](V g, V x) {
+      return a * gated(g, x);
+    };
+  }
+};
+
+/** The gradient of x where the statistics depend on x. */
+template <class C, class Gate> struct CentredGradient {
+  const C *scale, *mean, *from_x, *shift;
+  Gate gate;
+
+  template <class L> auto at(std::int64_t c) const {
+    using V = typename L::V;
+    return [a = L::load(scale + c), m = L::load(mean + c), p = L::load(from_x + c),
+            q = L::load(shift + c), gated = gate.template at<L>(c)](V g, V x) {
+      return a * (gated(g, x) - q - (x - m) * p);
+    };
+  }
+};
+
 /** Writes the gradient of x: scale * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean))),
  *  where the means are `sums` / `count`; without a count, scale * g. */
 template <class C, class Gate>
 void write_input_gradient(const BackwardOperands<C>& in, const GradientSums<C>* sums,
                           std::optional<C> count, Tensor& gx, const Gate& gate) {
+  const auto write = [&](const auto& gradient) {
+    map_runs<C, 2>({in.g, in.x}, gx, in.s, gradient);
+  };
+  if (!count) return write(ScaledGradient<C, Gate>{in.scale.data(), gate});
   const C *mean = in.mean.template data<C>(), *rstd = in.rstd.template data<C>();
-  const bool through_statistics = count.has_value();
-  const C divisor = count.value_or(std::numeric_limits<C>::infinity());
   std::vector<C> from_x(in.scale.size()), shift(in.scale.size());
   for (std::size_t c = 0; c < shift.size(); ++c) {
-    from_x[c] = rstd[c] * rstd[c] * (sums[c].gx / divisor);
-    shift[c] = sums[c].g / divisor;
+    from_x[c] = rstd[c] * rstd[c] * (sums[c].gx / *count);
+    shift[c] = sums[c].g / *count;
   }
-  const C *a = in.scale.data(), *p = from_x.data(), *q = shift.data();
-  map_runs<C, 2>({in.g, in.x}, gx, in.s, in.s.channels, [=](C given, C xv, std::int64_t c) {
-    const C gv = gate(given, xv, c);
-    return through_statistics ? a[c] * (gv - q[c] - (xv - mean[c]) * p[c]) : a[c] * gv;
-  });
+  write(CentredGradient<C, Gate>{in.scale.data(), mean, from_x.data(), shift.data(), gate});
 }
 
 }  // namespace mezzo::cpu_kernels

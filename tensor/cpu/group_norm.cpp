@@ -32,6 +32,13 @@ template <class C> void group_statistics(const Tensor& x, std::int64_t count, C*
                 0.3);
 }
 
+/** The same runs as those of one sample, whose coefficients are all different. */
+ChannelShape as_one_sample(ChannelShape s) {
+  s.channels = s.runs();
+  s.samples = 1;
+  return s;
+}
+
 template <class C> void forward(Inputs in, Outputs out, double eps) {
   const Tensor x = row_major(in[0]);
   const ChannelShape s(x.shape());
@@ -44,19 +51,28 @@ template <class C> void forward(Inputs in, Outputs out, double eps) {
   if (x.numel() == 0) return;  // the number of runs may then be huge
   const std::vector<C> weight = channel_values<C>(in[1], s.channels, 1),
                        bias = channel_values<C>(in[2], s.channels, 0);
-  struct Coefficients {
-    C mean, scale, shift;
-  };
-  std::vector<Coefficients> runs(static_cast<std::size_t>(s.runs()));
-  for (std::size_t r = 0; r < runs.size(); ++r) {
+  const auto runs = static_cast<std::size_t>(s.runs());
+  std::vector<C> run_mean(runs), scale(runs), shift(runs);
+  for (std::size_t r = 0; r < runs; ++r) {
     const std::size_t channel = r % weight.size(), group = r / static_cast<std::size_t>(per_group);
-    runs[r] = {mean[group], rstd[group] * weight[channel], bias[channel]};
+    run_mean[r] = mean[group];
+    scale[r] = rstd[group] * weight[channel];
+    shift[r] = bias[channel];
   }
-  const Coefficients* of_run = runs.data();
-  map_runs<C, 1>({x}, out[0], s, s.runs(), [=](C value, std::int64_t r) {
-    return (value - of_run[r].mean) * of_run[r].scale + of_run[r].shift;
-  });
+  map_runs<C, 1>({x}, out[0], as_one_sample(s),
+                 Normalising<C>{run_mean.data(), scale.data(), shift.data()});
 }
+
+/** The gradient of x: scale * g - shift - (x - mean) * from_x, with coefficients of each run. */
+template <class C> struct RunGradient {
+  const C *scale, *shift, *mean, *from_x;
+
+  template <class L> auto at(std::int64_t r) const {
+    using V = typename L::V;
+    return [a = L::load(scale + r), q = L::load(shift + r), m = L::load(mean + r),
+            p = L::load(from_x + r)](V g, V x) { return g * a - q - (x - m) * p; };
+  }
+};
 
 template <class C> void backward(Inputs in, Outputs out) {
   const Tensor g = row_major(in[0]), x = row_major(in[1]), mean_values = row_major(in[3]),
@@ -76,14 +92,13 @@ template <class C> void backward(Inputs in, Outputs out) {
   for (std::size_t r = 0; r < count; ++r)
     run_mean[r] = mean[r / static_cast<std::size_t>(per_group)];
   std::vector<GradientSums<C>> sums(count);
-  run_sums(g, x, s, run_mean.data(), s.runs(), sums.data());
+  visit_read_type<C, 2>({g, x}, [&]<class X>(std::type_identity<X>) {
+    run_sums<C, X>(g, x, as_one_sample(s), run_mean.data(), sums.data(), NoGate{});
+  });
 
   // dx = rstd * (g * w - mean(g * w) - (x - mean) * rstd^2 * mean(g * w * (x - mean))), where the
   // means are over the group.
-  struct Coefficients {
-    C mean, scale, from_x, shift;
-  };
-  std::vector<Coefficients> runs(count);
+  std::vector<C> scale(count), from_x(count), shift(count);
   const C elements = static_cast<C>(per_group * s.inner);
   for (std::int64_t k = 0; k < s.samples * groups; ++k) {
     GradientSums<C> total;
@@ -93,16 +108,15 @@ template <class C> void backward(Inputs in, Outputs out) {
       total = total + GradientSums<C>{w * sums[static_cast<std::size_t>(r)].g,
                                       w * sums[static_cast<std::size_t>(r)].gx};
     }
-    for (std::int64_t r = first; r < first + per_group; ++r)
-      runs[static_cast<std::size_t>(r)] = {
-          mean[k], weight[static_cast<std::size_t>(r % s.channels)] * rstd[k],
-          rstd[k] * rstd[k] * rstd[k] * (total.gx / elements), rstd[k] * (total.g / elements)};
+    for (std::int64_t r = first; r < first + per_group; ++r) {
+      const auto run = static_cast<std::size_t>(r);
+      scale[run] = weight[static_cast<std::size_t>(r % s.channels)] * rstd[k];
+      from_x[run] = rstd[k] * rstd[k] * rstd[k] * (total.gx / elements);
+      shift[run] = rstd[k] * (total.g / elements);
+    }
   }
-  const Coefficients* of_run = runs.data();
-  map_runs<C, 2>({g, x}, out[0], s, s.runs(), [=](C gv, C xv, std::int64_t r) {
-    const Coefficients& c = of_run[r];
-    return gv * c.scale - c.shift - (xv - c.mean) * c.from_x;
-  });
+  map_runs<C, 2>({g, x}, out[0], as_one_sample(s),
+                 RunGradient<C>{scale.data(), shift.data(), run_mean.data(), from_x.data()});
 
   for (std::size_t r = 0; r < count; ++r)
     sums[r].gx *= rstd[r / static_cast<std::size_t>(per_group)];

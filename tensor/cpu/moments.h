@@ -23,7 +23,8 @@ template <class C> struct Moments {
     return {static_cast<C>(n), mean, fold_row(x, n, C(0), square, kPlus)};
   }
 
-  void columns(const C* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,
+  template <class V>
+  void columns(const V* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,
                State* out) const {
     const auto add = [](C a, C b, std::int64_t) { return a + b; };
     alignas(64) C means[kMaxColumns], lanes[kMaxColumns], squares[kMaxColumns];
