@@ -433,13 +433,6 @@ std::int64_t Optimizer::consecutive_skips() const {
   return clock_->record().consecutive_skips;
 }
 
-void Optimizer::set_consecutive_skips(std::int64_t count) {
-  sync_to_host();
-  if (count == clock_->record().consecutive_skips) return;
-  clock_->record().consecutive_skips = count;
-  clock_->host_moved();
-}
-
 void Optimizer::written() {
   const auto note = [](const Tensor& x) {
     if (x.defined()) x.impl()->storage->bump_version();

@@ -198,8 +198,6 @@ class MZ_API Optimizer {
   /** Returns the number of consecutive skipped steps; `no_grads` does not change it. Waits for
    *  the device, as last_result(). */
   std::int64_t consecutive_skips() const;
-  /** Sets the number of consecutive skipped steps. Waits for the device, as last_result(). */
-  void set_consecutive_skips(std::int64_t count);
 
   /** Returns options, states, master weights and counters, keyed by the parameters' `names` or,
    *  without names, by position. Errors: ValueError if a parameter has no name. */
