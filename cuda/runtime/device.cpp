@@ -9,7 +9,7 @@
 #include "../../tensor/text/text.h"
 #include "../blas/blas.h"
 #include "../dnn/dnn.h"
-#include "deferred.h"
+#include "index_errors.h"
 #include "pinned.h"
 #include "recording.h"
 
