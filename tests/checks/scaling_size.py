@@ -28,7 +28,8 @@ TYPES_OF = {
     'optim/optimizer.h': ('StepCondition', 'StepObserver'),
 }
 TYPE = re.compile(
-    r'^\s*(?:template\s*<[^>]*>\s*)?(?:class|struct|enum(?: class)?)\s+(?:MZ_API\s+)?([\w:]+)[^;(){]*\{',
+    r'^\s*(?:template\s*<[^>]*>\s*)?(?:class|struct|enum(?: class)?)\s+(?:MZ_API\s+)?([\w:]+)'
+    r'[^;(){]*\{',
     re.MULTILINE)
 
 
