@@ -29,7 +29,7 @@ struct Level {
 };
 
 /** All levels, in the order of their names. */
-inline constexpr std::array<Level, 6> kLevels{{
+inline constexpr auto kLevels = std::to_array<Level>({
     // name  model  op casts  batch norm  masters  loss scale  low
     {"O0", f32, false, unset, false, 1.0, unset, "Pure FP32 training."},
     {"O1", unset, true, unset, unset, kDynamic, f16, "Insert automatic casts around operations."},
@@ -38,7 +38,7 @@ inline constexpr std::array<Level, 6> kLevels{{
     {"O3", f16, false, false, false, 1.0, unset, "Pure FP16 training."},
     {"O4", unset, true, unset, unset, 1.0, bf16, "As O1 with BF16 and no loss scaling."},
     {"O5", bf16, false, true, true, 1.0, unset, "As O2 with BF16 and no loss scaling."},
-}};
+});
 
 /** What automatic casts do to the inputs of an op. They cast eligible inputs only. */
 enum class Action : std::uint8_t {

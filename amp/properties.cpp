@@ -31,6 +31,20 @@ const Level& checked_level(const std::string& name) {
                          .hint = hint});
 }
 
+/** Returns the names of the levels of which `f` returns true, as "O1, O2 or O3". */
+template <class F> std::string levels_where(const F& f) {
+  std::vector<std::string_view> names;
+  for (const Level& level : kLevels)
+    if (f(level)) names.push_back(level.name);
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    out += str(i == 0 ? "" : i + 1 < names.size() ? ", " : " or ", names[i]);
+  return out;
+}
+
+/** Returns true if a level converts the model to 16 bits. */
+bool converts_model(const Level& level) { return is_low(level.cast_model_type.value_or(f32)); }
+
 /** Returns why a property cannot be set at a level that casts ops instead of the model. */
 std::string at_level(const Level& level) {
   return str(level.name, " casts ops and leaves the model in f32");
@@ -44,14 +58,15 @@ ModelCast checked_model_cast(const Level& level, const ModelCast& value) {
            "f16, bf16, f32 or no_cast");
   if (level.patch_functions && *dtype != f32)
     refuse("cast_model_type", at_level(level), str(*dtype, ""), "f32 or no_cast",
-           "use O2, O3 or O5 to convert the model");
+           str("use ", levels_where(converts_model), " to convert the model"));
   return value;
 }
 
 bool checked_patch(const Level& level, bool value) {
   if (value && !level.patch_functions)
     refuse("patch_functions", str(level.name, " converts the model and leaves ops alone"), "true",
-           "false", "use O1 or O4");
+           "false",
+           str("use ", levels_where([](const Level& one) { return one.patch_functions; })));
   return value;
 }
 

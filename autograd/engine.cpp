@@ -120,8 +120,8 @@ class Walk {
     }
   }
 
-  /** Tells the receivers which of their leaves this pass reaches, in the order of their numbers,
-   *  which is the same in all processes. */
+  /** Calls begin_backward() of each receiver with the leaves that this pass reaches, in the order
+   *  of the receivers' numbers, which is the same in all processes. */
   void notify_receivers() {
     std::map<std::uint64_t, std::pair<GradientReceiver*, std::vector<std::size_t>>> reached;
     for (const GradState* state : received_) {

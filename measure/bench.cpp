@@ -71,8 +71,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/** Returns the free memory of the host in bytes, as far as Linux tells it: of the system, or of the
- *  control group if that has less. */
+/** Returns the free memory of the host in bytes, as reported by /proc or cgroups: of the system, or
+ *  of the control group if that has less. */
 std::int64_t free_host_memory() {
   std::int64_t free = std::numeric_limits<std::int64_t>::max();
   std::ifstream meminfo("/proc/meminfo");

@@ -18,7 +18,7 @@ std::string interval(const MedianInterval& of, int digits) {
   return fixed(of.low, digits) + "-" + fixed(of.high, digits);
 }
 
-/** Returns what a reader must know of a row, or "-". */
+/** Returns the row's note, or "-". */
 std::string note(const Row& row) {
   if (row.unstable()) return row.emulated ? "unstable, emulated" : "unstable";
   return row.emulated ? "emulated" : "-";

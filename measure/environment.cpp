@@ -16,7 +16,7 @@ namespace mezzo {
 
 namespace {
 
-/** Returns the name of the processor as Linux tells it; empty if it does not. */
+/** Returns the name of the processor as reported by /proc; empty if there is none. */
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

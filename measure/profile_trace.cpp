@@ -141,7 +141,8 @@ class TraceText {
     std::int64_t end;
   };
 
-  /** Returns "encoder", "encoder.fc1" for "encoder.fc1". */
+  /** Returns the paths of a module and of those that contain it, outermost first: "encoder" and
+   *  "encoder.fc1" for "encoder.fc1". */
   static std::vector<std::string> paths_to(const std::string& module) {
     std::vector<std::string> paths;
     for (std::size_t dot = 0; dot != std::string::npos && !module.empty();) {

@@ -15,8 +15,17 @@
 namespace mezzo {
 
 double Roof::flops_per_s(DType operands) const {
-  if (operands == f16) return f16_flops_per_s;
-  return operands == bf16 ? bf16_flops_per_s : f32_flops_per_s;
+  switch (operands) {
+    case DType::f16: return f16_flops_per_s;
+    case DType::bf16: return bf16_flops_per_s;
+    case DType::f32:
+    case DType::f64:
+    case DType::boolean:
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: break;
+  }
+  return f32_flops_per_s;
 }
 
 double Roof::seconds(const OpWork& work, DType operands) const {

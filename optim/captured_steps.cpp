@@ -55,7 +55,7 @@ void CapturedSteps::after_replay() {
   state_->run_ahead(steps);
   optimizer.written();
   if (OptimizerHooks* hooks = optimizer.hooks()) hooks->after_replay(optimizer);
-  state_->poll();
+  state_->poll(steps);
 }
 
 }  // namespace mezzo::optim

@@ -102,12 +102,12 @@ void DeviceStepState::sync_to_host() {
   ahead_ = false;
   if (!optimizer_) return;
   optimizer_->last_result_ = record.was_skipped(0) ? StepResult::skipped : StepResult::stepped;
-  tell(record);
+  notify(record);
 }
 
-void DeviceStepState::tell(const StepRecord& now) {
-  if (now.steps < told_.steps) return;  // a poll that arrives after a later look
-  const StepRecord known = std::exchange(told_, now);
+void DeviceStepState::notify(const StepRecord& now) {
+  if (now.steps < reported_.steps) return;  // a read of poll() that was started before sync_to_host
+  const StepRecord known = std::exchange(reported_, now);
   const std::int64_t skips = now.skipped - known.skipped;
   if (skips <= 0) return;
   const bool diverged = now.divergences != known.divergences;
@@ -115,14 +115,19 @@ void DeviceStepState::tell(const StepRecord& now) {
     observer->skips_found(optimizer(), skips, diverged ? now.skips_at_divergence : 0);
 }
 
-void DeviceStepState::poll() {
-  if (++polls_ % kPollSteps == 0) {
+void DeviceStepState::poll(std::int64_t steps) {
+  since_read_ += steps;
+  const bool is_due = since_read_ >= kPollSteps;
+  std::unique_ptr<AsyncRead> former;
+  if (read_ && (is_due || read_->arrived())) former = std::move(read_);
+  if (is_due) {
     flush();
     read_ = read_later(memory_, sizeof(StepRecord));
+    since_read_ = 0;
   }
-  if (!read_ || !read_->arrived()) return;
-  const std::unique_ptr<AsyncRead> arrived = std::move(read_);
-  tell(*static_cast<const StepRecord*>(arrived->data()));
+  if (!former) return;
+  former->wait();
+  notify(*static_cast<const StepRecord*>(former->data()));
 }
 
 bool DeviceStepState::was_skipped(std::int64_t steps) {

@@ -51,7 +51,7 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   void sync_to_host();
   /** Marks the device's state as stale, after a synchronous step or a load. */
   void host_moved() { current_ = false; }
-  /** Notes that the device will have taken or skipped more steps than the host knows. */
+  /** Counts steps that the device takes or skips and that the host's record does not have yet. */
   void run_ahead(std::int64_t steps);
   /** Returns the device of the latest start(); the CPU before the first. */
   Device device() const { return counters_.device(); }
@@ -61,13 +61,16 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   StepRecord& record() { return record_; }
   /** Sets the observer of the following steps. */
   void set_observer(std::weak_ptr<StepObserver> observer) { observer_ = std::move(observer); }
-  /** Tells the observer what is new in a record of the steps. */
-  void tell(const StepRecord& now);
-  /** Looks, every kPollSteps steps, for news without waiting: call it after each step on the
-   *  device. */
-  void poll();
-  /** Number of steps between two polls. */
-  static constexpr std::int64_t kPollSteps = 100;
+  /** Reports new skips in a record of the steps to the observer. */
+  void notify(const StepRecord& now);
+  /** Reads the record asynchronously every kPollSteps steps, and reports it once it has arrived, at
+   *  the latest when the next read is due: waits only if the device is kPollSteps steps behind.
+   *  Call it after `steps` steps on the device. Errors: CudaError, OutOfMemory; those of
+   *  StepObserver::skips_found. */
+  void poll(std::int64_t steps);
+  /** Number of steps between two reads. Each step is reported before 2 * kPollSteps later ones are
+   *  taken; a replay that takes several steps reports after them. */
+  static constexpr std::int64_t kPollSteps = 50;
   /** Returns true if the step was skipped after which the optimizer had `steps` steps. Waits for
    *  the device if its state is newer. Errors: StateError if StepResult::kKept more steps were
    *  taken. */
@@ -93,9 +96,9 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   Tensor pending_flag_;            // keeps the memory alive that they read
   std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
   std::weak_ptr<StepObserver> observer_;
-  StepRecord told_;  // what the observer knows
-  std::int64_t polls_ = 0;
-  std::unique_ptr<AsyncRead> read_;
+  StepRecord reported_;              // the latest record given to notify()
+  std::int64_t since_read_ = 0;      // steps after the start of the latest read of poll()
+  std::unique_ptr<AsyncRead> read_;  // of poll(), not reported yet; may be null
 };
 
 }  // namespace mezzo::optim

@@ -394,9 +394,9 @@ StepResult Optimizer::step(const StepOptions& options, const StepCondition& give
   if (!on_device) count_on_host(*result, condition.skip_limit);
   if (hooks) hooks->after_step(*this, *result);
   if (!on_device)
-    clock_->tell(clock_->record());
+    clock_->notify(clock_->record());
   else if (!capture)
-    clock_->poll();
+    clock_->poll(1);
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, *result); });
   return *result;
 }
@@ -409,7 +409,7 @@ void Optimizer::end_step() {
   for (std::vector<Slot>& group : groups_)
     for (Slot& slot : group) ++slot.steps;
   count_on_host(StepResult::stepped, 0);
-  clock_->tell(clock_->record());
+  clock_->notify(clock_->record());
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, StepResult::stepped); });
 }
 
@@ -431,13 +431,6 @@ StepResult Optimizer::last_result() const {
 std::int64_t Optimizer::consecutive_skips() const {
   sync_to_host();
   return clock_->record().consecutive_skips;
-}
-
-void Optimizer::set_consecutive_skips(std::int64_t count) {
-  sync_to_host();
-  if (count == clock_->record().consecutive_skips) return;
-  clock_->record().consecutive_skips = count;
-  clock_->host_moved();
 }
 
 void Optimizer::written() {

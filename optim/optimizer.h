@@ -84,13 +84,13 @@ struct StepOptions {
   double inv_scale = 1;  // multiplies the gradients in place first; GradScaler unscales with it
 };
 
-/** Learns the results of an optimizer's steps, some of them late. */
+/** Receives the results of an optimizer's steps; on a device some steps later. */
 class MZ_API StepObserver {
  public:
   virtual ~StepObserver() = default;
-  /** Called when the host learns that `skips` > 0 more steps were skipped. `diverged_after` is the
-   *  number of consecutive skips that reached the limit; 0 if none did. May throw; the steps stay
-   *  done. */
+  /** Called when `skips` > 0 more skipped steps have been counted or read from the device.
+   *  `diverged_after` is the number of consecutive skips that reached the limit; 0 if none did. May
+   *  throw; the steps stay done. */
   virtual void skips_found(Optimizer& optimizer, std::int64_t skips,
                            std::int64_t diverged_after) = 0;
 };
@@ -101,7 +101,7 @@ struct MZ_API StepCondition {
   Factor unscale = 1;           // multiplies the gradients first
   bool writes_back = false;     // stores the multiplied gradients
   std::int64_t skip_limit = 0;  // consecutive skips that count as a divergence; 0: no limit
-  std::shared_ptr<StepObserver> observer = {};  // learns of skipped steps; may be null
+  std::shared_ptr<StepObserver> observer = {};  // notified of skipped steps; may be null
 };
 
 /** Hooks of mixed precision into an optimizer: master weights, skipped steps, gradients that are
@@ -133,8 +133,8 @@ class MZ_API StepHook {
  public:
   virtual ~StepHook() = default;
   /** Called in a step before anything is updated. The update multiplies the gradients
-   *  (Optimizer::gradient_of) by `unscale`. `skips`: the host knows that the step is skipped. Must
-   *  not throw. */
+   *  (Optimizer::gradient_of) by `unscale`. `skips` is true if the host has already read that the
+   *  step is skipped. Must not throw. */
   virtual void before_update(Optimizer& optimizer, const Factor& unscale, bool skips) noexcept = 0;
   /** Called at the end of a step. Must not throw. */
   virtual void after_step(Optimizer& optimizer, const StepResult& result) noexcept = 0;
@@ -158,8 +158,8 @@ class MZ_API Optimizer {
    *  (step before backward); ShapeError, DtypeError or DeviceError if a gradient does not match its
    *  parameter; ValueError for a negative max_norm; nothing has changed then.
    *  amp::DivergenceError after too many skips: on the CPU at once, on a device when a result is
-   *  looked at, at the latest in the step after the poll that every
-   *  DeviceStepState::kPollSteps-th step starts. */
+   *  looked at, at the latest 100 steps after the step that reached the limit
+   *  (2 * DeviceStepState::kPollSteps). */
   StepResult step(const StepOptions& options = {}) { return step(options, {}); }
   /** As above, on a condition; GradScaler steps with it. */
   StepResult step(const StepOptions& options, const StepCondition& condition);
@@ -198,8 +198,6 @@ class MZ_API Optimizer {
   /** Returns the number of consecutive skipped steps; `no_grads` does not change it. Waits for
    *  the device, as last_result(). */
   std::int64_t consecutive_skips() const;
-  /** Sets the number of consecutive skipped steps. Waits for the device, as last_result(). */
-  void set_consecutive_skips(std::int64_t count);
 
   /** Returns options, states, master weights and counters, keyed by the parameters' `names` or,
    *  without names, by position. Errors: ValueError if a parameter has no name. */

@@ -17,7 +17,8 @@ import torch_peer
 import torch_rows
 
 # Operation -> target ratio.
-TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2, "layer_norm": 1.2, "lstm": 1.5, "softmax": 1.2}
+TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2,
+           "layer_norm": 1.2, "lstm": 1.5, "softmax": 1.2}
 
 parser = torch_peer.parser(__doc__, threads=1)
 parser.add_argument("--only", default=",".join(TARGETS))
@@ -59,13 +60,15 @@ def attention():
 
 
 def conv2d():
-    return forward_backward(lambda x, w, b: functional.conv2d(x, w, b, padding=1), torch.randn(32, 64, 32, 32),
+    return forward_backward(lambda x, w, b: functional.conv2d(x, w, b, padding=1),
+                            torch.randn(32, 64, 32, 32),
                             [leaf(32, 64, 32, 32), leaf(64, 64, 3, 3), leaf(64)])
 
 
 def cross_entropy():
     classes = torch.randint(0, 1000, (1024,))
-    return forward_backward(lambda x: functional.cross_entropy(x, classes), torch.ones(()), [leaf(1024, 1000)])
+    return forward_backward(lambda x: functional.cross_entropy(x, classes), torch.ones(()),
+                            [leaf(1024, 1000)])
 
 
 def gelu():
@@ -73,18 +76,21 @@ def gelu():
 
 
 def layer_norm():
-    return forward_backward(lambda x, w, b: functional.layer_norm(x, (1024,), w, b), torch.randn(1024, 1024),
+    return forward_backward(lambda x, w, b: functional.layer_norm(x, (1024,), w, b),
+                            torch.randn(1024, 1024),
                             [leaf(1024, 1024), leaf(1024), leaf(1024)])
 
 
 def lstm():
     layer = nn.LSTM(512, 512)
     x = leaf(64, 16, 512)
-    return forward_backward(lambda x, *_: layer(x)[0], torch.randn(64, 16, 512), [x, *layer.parameters()])
+    return forward_backward(lambda x, *_: layer(x)[0], torch.randn(64, 16, 512),
+                            [x, *layer.parameters()])
 
 
 def softmax():
-    return forward_backward(lambda x: functional.softmax(x, -1), torch.randn(1024, 1000), [leaf(1024, 1000)])
+    return forward_backward(lambda x: functional.softmax(x, -1), torch.randn(1024, 1000),
+                            [leaf(1024, 1000)])
 
 
 def peer_block(step):
@@ -94,25 +100,31 @@ def peer_block(step):
 
 
 def mezzo_block(name):
-    report = torch_peer.bench_report(args.bench, "--ops", "--only", name, "--rounds", args.rounds, "--threads", args.threads)
+    report = torch_peer.bench_report(args.bench, "--ops", "--only", name, "--rounds", args.rounds,
+                                     "--threads", args.threads)
     return report["figures"][name]
 
 
 def main():
-    print(f"torch {torch.__version__}, {args.threads} threads, f32, {args.blocks} blocks of {args.rounds} calls; ratio is torch/mezzo")
-    print(f"{'operation':15} {'mezzo ms':>10} {'torch ms':>10} {'ratio':>7} {'of blocks':>14} {'wanted':>7}")
+    print(f"torch {torch.__version__}, {args.threads} threads, f32, {args.blocks} blocks of "
+          f"{args.rounds} calls; ratio is torch/mezzo")
+    print(f"{'operation':15} {'mezzo ms':>10} {'torch ms':>10} {'ratio':>7} {'of blocks':>14} "
+          f"{'wanted':>7}")
     for name in args.only.split(","):
         if name not in TARGETS:
-            sys.exit(f"compare_torch_ops: --only: no such operation: {name}; there are {', '.join(TARGETS)}")
+            sys.exit(f"compare_torch_ops: --only: no such operation: {name}; "
+                     f"there are {', '.join(TARGETS)}")
         step = globals()[name]()
-        times, errors = torch_rows.in_turns({"mezzo": lambda: mezzo_block(name), "torch": lambda: peer_block(step)}, args.blocks)
+        sides = {"mezzo": lambda: mezzo_block(name), "torch": lambda: peer_block(step)}
+        times, errors = torch_rows.in_turns(sides, args.blocks)
         if errors:
             print(f"{name:15} failed: {', '.join(errors.values())}", flush=True)
             continue
         mezzo, peer = (statistics.median(times[side]) for side in ("mezzo", "torch"))
         ratio = torch_rows.Ratio(times["torch"], times["mezzo"])
         spread = f"{ratio.lowest:.2f} to {ratio.highest:.2f}"
-        print(f"{name:15} {mezzo:10.3f} {peer:10.3f} {ratio.median:7.2f} {spread:>14} {TARGETS[name]:7.1f}", flush=True)
+        print(f"{name:15} {mezzo:10.3f} {peer:10.3f} {ratio.median:7.2f} {spread:>14} "
+              f"{TARGETS[name]:7.1f}", flush=True)
 
 
 main()

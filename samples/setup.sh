@@ -95,8 +95,8 @@ disk_is_full() {
 
 # configure DIR [OPTION...]: sets up the build directory, or reconfigures it if the options differ
 # from those of the last call. Kernels are compiled for this CPU only, unless the options say
-# otherwise, since compiling them for all CPUs takes minutes. A directory that was configured for another compiler than CXX, or
-# whose setup was interrupted, is set up again.
+# otherwise, since compiling them for all CPUs takes minutes. A directory that was configured for
+# another compiler than CXX, or whose setup was interrupted, is set up again.
 configure() {
   local dir=$1 record=$1/.configured anew=
   shift

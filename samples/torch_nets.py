@@ -14,7 +14,8 @@ class Mlp(nn.Module):
     def __init__(self, shapes, _):
         super().__init__()
         width = shapes["fc1.weight"][0]
-        self.fc1, self.fc2, self.fc3 = nn.Linear(784, width), nn.Linear(width, width), nn.Linear(width, 10)
+        self.fc1, self.fc2 = nn.Linear(784, width), nn.Linear(width, width)
+        self.fc3 = nn.Linear(width, 10)
 
     def forward(self, x):
         return self.fc3(functional.relu(self.fc2(functional.relu(self.fc1(x.flatten(1))))))
@@ -25,7 +26,8 @@ class LeNet(nn.Module):
         super().__init__()
         width = shapes["conv1.weight"][0]
         self.conv1, self.bn1 = nn.Conv2d(1, width, 5, padding=2, bias=False), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = nn.Conv2d(width, 2 * width, 5, padding=2, bias=False), nn.BatchNorm2d(2 * width)
+        self.conv2 = nn.Conv2d(width, 2 * width, 5, padding=2, bias=False)
+        self.bn2 = nn.BatchNorm2d(2 * width)
         self.fc1, self.fc2 = nn.Linear(2 * width * 49, 16 * width), nn.Linear(16 * width, 10)
 
     def forward(self, x):
@@ -51,7 +53,10 @@ class ResidualBlock(nn.Module):
             setattr(self, f"bn{i}", nn.BatchNorm2d(width))
             before = width
         changed = inputs != before or stride != 1
-        self.downsample = nn.Sequential(conv(inputs, before, 1, stride), nn.BatchNorm2d(before)) if changed else nn.Identity()
+        self.downsample = nn.Identity()
+        if changed:
+            self.downsample = nn.Sequential(conv(inputs, before, 1, stride),
+                                            nn.BatchNorm2d(before))
 
     def forward(self, x):
         y = x
@@ -135,7 +140,8 @@ def causal_attention(qkv, heads):
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
-        self.heads, self.qkv, self.proj = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads = heads
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x):
         return self.proj(causal_attention(self.qkv(x), self.heads))
@@ -144,7 +150,8 @@ class Attention(nn.Module):
 class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
-        self.norm1, self.attention, self.norm2 = nn.LayerNorm(width), Attention(width, heads), nn.LayerNorm(width)
+        self.norm1, self.attention = nn.LayerNorm(width), Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
@@ -157,7 +164,8 @@ class CharGpt(nn.Module):
         super().__init__()
         vocabulary, width = shapes["token.weight"]
         layers = sum(name.endswith("qkv.weight") for name in shapes)
-        self.token, self.position = nn.Embedding(vocabulary, width), Position(shapes["position.weight"])
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = Position(shapes["position.weight"])
         self.blocks = nn.ModuleList(Block(width, int(facts["heads"])) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.token.weight
@@ -174,7 +182,8 @@ class Conv1d(nn.Module):
 
     def __init__(self, inputs, outputs):
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.empty(inputs, outputs)), nn.Parameter(torch.empty(outputs))
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
 
     def forward(self, x):
         return functional.linear(x, self.weight.t(), self.bias)
@@ -215,7 +224,8 @@ class Gpt2(nn.Module):
         vocabulary, width = shapes["transformer.wte.weight"]
         layers = sum(name.endswith("c_attn.weight") for name in shapes)
         body = self.transformer = nn.Module()
-        body.wte, body.wpe = nn.Embedding(vocabulary, width), Position(shapes["transformer.wpe.weight"])
+        body.wte = nn.Embedding(vocabulary, width)
+        body.wpe = Position(shapes["transformer.wpe.weight"])
         body.h = nn.ModuleList(Gpt2Block(width, int(facts["heads"])) for _ in range(layers))
         body.ln_f, self.lm_head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
         self.lm_head.weight = body.wte.weight
@@ -232,9 +242,12 @@ class Generator(nn.Module):
     def __init__(self, shapes, _):
         super().__init__()
         noise, width = shapes["up1.weight"][0], shapes["up3.weight"][1]
-        self.up1, self.bn1 = nn.ConvTranspose2d(noise, 4 * width, 4, bias=False), nn.BatchNorm2d(4 * width)
-        self.up2, self.bn2 = nn.ConvTranspose2d(4 * width, 2 * width, 3, 2, 1, bias=False), nn.BatchNorm2d(2 * width)
-        self.up3, self.bn3 = nn.ConvTranspose2d(2 * width, width, 4, 2, 1, bias=False), nn.BatchNorm2d(width)
+        self.up1 = nn.ConvTranspose2d(noise, 4 * width, 4, bias=False)
+        self.bn1 = nn.BatchNorm2d(4 * width)
+        self.up2 = nn.ConvTranspose2d(4 * width, 2 * width, 3, 2, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(2 * width)
+        self.up3 = nn.ConvTranspose2d(2 * width, width, 4, 2, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(width)
         self.up4 = nn.ConvTranspose2d(width, 1, 4, 2, 1)
 
     def forward(self, z):
@@ -258,4 +271,5 @@ class Discriminator(nn.Module):
         return self.score(functional.leaky_relu(self.bn3(self.down3(b)), 0.2)).flatten()
 
 
-NETS = {"mlp": Mlp, "lenet": LeNet, "resnet18": ResNet, "resnet50": ResNet, "char_lstm": CharLstm, "char_gpt": CharGpt, "gpt2": Gpt2}
+NETS = {"mlp": Mlp, "lenet": LeNet, "resnet18": ResNet, "resnet50": ResNet,
+        "char_lstm": CharLstm, "char_gpt": CharGpt, "gpt2": Gpt2}

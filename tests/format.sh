@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks the code style with clang-format 14 (other versions format differently); --fix applies it.
 #   tests/format.sh [--fix] [FILE...]      without files: the whole tree
-#   tests/format.sh --tidy [FILE...]       runs clang-tidy instead (see .clang-tidy), with the options
-#                                          of build/; without files: those changed since the last commit
+#   tests/format.sh --tidy [--since COMMIT] [FILE...]
+#       runs clang-tidy instead (see .clang-tidy), with the options of build/; without files: those
+#       that differ from COMMIT, or else from the last commit
 set -uo pipefail
 
 if [ "${1:-}" = --tidy ]; then

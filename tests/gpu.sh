@@ -70,7 +70,7 @@ all_parts() {
   part graph 1 60 "${test}gpu$emulated" '[graph]'
   part gpu 2 120 "${test}gpu$emulated"
   part amp 2 90 "${on_device[@]}" "${test}amp$emulated" \
-    '[casting],[deferred],[levels],[masters],[overflow],[product],[scaler]'
+    '[casting],[late],[levels],[masters],[overflow],[product],[scaler]'
   part samples 2 60 "${on_device[@]}" "${test}samples$emulated" '[curves]'
   for shard in 1 2 3 4; do
     part ops_$shard 2 60 "${on_device[@]}" MEZZO_TEST_SHARD=$shard/4 \

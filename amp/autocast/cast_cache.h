@@ -33,7 +33,7 @@ class MZ_API CastCache {
    *  that requires a gradient, and not a view; `dtype` is a 16-bit type. */
   static bool admits(const Tensor& x, DType dtype);
 
-  /** Makes the cache remember weights across clear(), so that on a device the first cast of a
+  /** From now on keeps the list of weights across clear(), so that on a device the first cast of a
    *  weight casts all of them in one launch. For a cache whose owner keeps the weights alive. */
   void remember_weights();
 

@@ -99,8 +99,8 @@ class MZ_API ThreadCasts {
 
 /** Why a cast happens; shown by traces and logs. */
 struct CastReason {
-  std::string_view op;    // the op, or "model input" and "model output"
-  std::string_view rule;  // the precision tag, or "model", "cast_inputs"
+  std::string_view op;   // the op, or "model input" and "model output"
+  std::string_view tag;  // the precision tag, or "model", "cast_inputs"
 };
 
 /** Receives every cast of a thread; see trace.h. */

@@ -52,12 +52,12 @@ std::string line(std::initializer_list<std::string> cells) {
 /** Identifies an entry. */
 struct EntryKey {
   std::string module;
-  std::string op, rule;
+  std::string op, tag;
   CastDirection direction;
   DType from, to;
   friend bool operator<(const EntryKey& a, const EntryKey& b) {
-    return std::tie(a.module, a.op, a.rule, a.direction, a.from, a.to) <
-           std::tie(b.module, b.op, b.rule, b.direction, b.from, b.to);
+    return std::tie(a.module, a.op, a.tag, a.direction, a.from, a.to) <
+           std::tie(b.module, b.op, b.tag, b.direction, b.from, b.to);
   }
 };
 
@@ -78,7 +78,7 @@ struct trace::Recorder {
     if (is_new)
       entries.push_back({.module = key.module,
                          .op = key.op,
-                         .rule = key.rule,
+                         .tag = key.tag,
                          .direction = key.direction,
                          .from = key.from,
                          .to = key.to});
@@ -113,7 +113,7 @@ trace::~trace() {
 }
 
 void trace::note(const CastReason& reason, const Tensor& from, const Tensor& to, bool cached) {
-  const EntryKey key{current_module_path(),  std::string(reason.op), std::string(reason.rule),
+  const EntryKey key{current_module_path(),  std::string(reason.op), std::string(reason.tag),
                      CastDirection::forward, from.dtype(),           to.dtype()};
   if (cached) {
     ++recorder_->entry(key).cache_hits;
@@ -132,7 +132,7 @@ void trace::Recorder::watch_gradient(const std::shared_ptr<Recorder>& self, cons
     const std::shared_ptr<Recorder> recorder = weak.lock();
     if (!recorder || recorder->thread != std::this_thread::get_id()) return {};
     const Unobserved quiet;
-    const EntryKey backward_key{key.module,       key.op,  key.rule, CastDirection::backward,
+    const EntryKey backward_key{key.module,       key.op,  key.tag, CastDirection::backward,
                                 gradient.dtype(), key.from};
     recorder->add(backward_key, gradient, std::nullopt);
     return {};
@@ -156,10 +156,10 @@ CastEntry trace::total(CastDirection direction) const {
 }
 
 std::string trace::table() const {
-  std::string out = line({"module", "op", "rule", "way", "cast", "count", "cached", "elements",
+  std::string out = line({"module", "op", "tag", "way", "cast", "count", "cached", "elements",
                           "bytes", "overflowed", "flushed"});
   for (const CastEntry& e : recorder_->entries)
-    out += line({e.module, e.op, e.rule, std::string(name(e.direction)), str(e.from, "->", e.to),
+    out += line({e.module, e.op, e.tag, std::string(name(e.direction)), str(e.from, "->", e.to),
                  str(e.count), str(e.cache_hits), str(e.elements), str(e.bytes), str(e.overflowed),
                  str(e.flushed)});
   return out;

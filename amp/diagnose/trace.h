@@ -17,11 +17,11 @@ enum class CastDirection : std::uint8_t { forward, backward };
 /** Returns "forward" or "backward". */
 MZ_API std::string_view name(CastDirection direction);
 
-/** The casts of one kind: same module, op, rule, direction and dtypes. */
+/** The casts of one kind: same module, op, tag, direction and dtypes. */
 struct CastEntry {
   std::string module;  // dotted path of the executing module; empty outside of one
   std::string op;      // the op that takes the input, or "model input", "model output"
-  std::string rule;    // the precision tag that requires the cast, or "model", "cast_inputs"
+  std::string tag;     // the precision tag that requires the cast, or "model", "cast_inputs"
   /** Whether a tensor was cast or, in a backward pass, its gradient. */
   CastDirection direction = CastDirection::forward;
   /** Dtype before the cast. */

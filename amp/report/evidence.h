@@ -16,7 +16,7 @@ struct JudgedRow {
   const SampleRow* row = nullptr;
   std::int64_t step = 0;
   int step_scale = 0;   // exponent of the loss scale of the step
-  bool is_low = false;  // in 16 bits; of a run in f32: would be at O1
+  bool is_low = false;  // in 16 bits; of a run in f32: would be if ops were cast
   /** True for a gradient that is the rounding error of terms that cancel out, like that of a bias
    *  before a batch norm: it underflows without harm. */
   bool is_noise = false;

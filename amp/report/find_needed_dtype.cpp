@@ -8,7 +8,7 @@ namespace mezzo::amp::report {
 
 namespace {
 
-/** Returns the first number that O1 would hold in f16 although it is too large; null if none. */
+/** Returns the first number too large for f16 that casts would round to f16; null if none. */
 const SampleRow* first_too_large(const Evidence& evidence) {
   for (const JudgedRow& judged : evidence.rows) {
     const SampleRow& row = *judged.row;
@@ -24,9 +24,9 @@ Finding too_large(const SampleRow& row) {
       .kind = "needs_bf16",
       .severity = "hint",
       .text = str("f16 is too narrow: ", row.name, " reaches 2^", *greatest_exponent(row.histogram),
-                  ", and f16 ends below 2^16. Use bf16 (O4)."),
+                  ", and f16 ends below 2^16. Use bf16 (", kCastsToBf16, ")."),
       .names = {row.name},
-      .level = "O4"};
+      .level = std::string(kCastsToBf16)};
 }
 
 Finding too_wide(const ScaleWindow& window) {
@@ -42,11 +42,11 @@ Finding fits(const ScaleWindow& window) {
   return {
       .kind = "fine_in_f16",
       .severity = "hint",
-      .text = str("f16 would do (O1): activations stay below 65504, and with a loss scale "
-                  "between 2^",
-                  window.least, " and 2^", window.most, " no gradient underflows or overflows; 2^",
+      .text = str("f16 would do (", kCastsToF16,
+                  "): activations stay below 65504, and with a loss scale between 2^", window.least,
+                  " and 2^", window.most, " no gradient underflows or overflows; 2^",
                   window.suggestion(), " leaves room."),
-      .level = "O1",
+      .level = std::string(kCastsToF16),
       .loss_scale = std::ldexp(1.0, window.suggestion())};
 }
 
@@ -55,10 +55,10 @@ Finding fits(const ScaleWindow& window) {
 void suggest_scale(Finding& finding, const ScaleWindow& window) {
   if (window.is_unknown()) return;
   if (window.is_empty()) {
-    finding.text +=
-        str(" No loss scale suits all gradients: ", window.least_name, " needs at least 2^",
-            window.least, ", ", window.most_name, " at most 2^", window.most, ". Use bf16 (O4).");
-    finding.level = "O4";
+    finding.text += str(" No loss scale suits all gradients: ", window.least_name,
+                        " needs at least 2^", window.least, ", ", window.most_name, " at most 2^",
+                        window.most, ". Use bf16 (", kCastsToBf16, ").");
+    finding.level = kCastsToBf16;
     return;
   }
   finding.loss_scale = std::ldexp(1.0, window.suggestion());

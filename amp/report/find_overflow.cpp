@@ -52,9 +52,9 @@ Finding cast_finding(const std::string& op, const std::string& low) {
           .text = str("An operand of ", op.empty() ? "the model" : op, " is infinite in ", low,
                       ": it is above ", largest_of(low), " before the cast. A loss scale does not ",
                       "help in the forward pass: divide the numbers",
-                      is_f16 ? ", or use bf16 (O4)." : "."),
+                      is_f16 ? str(", or use bf16 (", kCastsToBf16, ").") : "."),
           .names = {op},
-          .level = is_f16 ? "O4" : ""};
+          .level = std::string(is_f16 ? kCastsToBf16 : "")};
 }
 
 /** Returns the first 16-bit weights that were infinite when the model was converted; null if
@@ -70,11 +70,12 @@ Finding weight_finding(const std::string& name, const std::string& low) {
   const bool is_f16 = low == "f16";
   return {.kind = "overflow",
           .severity = "problem",
-          .text = str("Weights of ", name, " are infinite in ", low, ": they were above ",
-                      largest_of(low), " before the model was converted. ",
-                      is_f16 ? "Use bf16 (O4)." : "The range of bf16 is that of f32."),
+          .text = str(
+              "Weights of ", name, " are infinite in ", low, ": they were above ", largest_of(low),
+              " before the model was converted. ",
+              is_f16 ? str("Use bf16 (", kCastsToBf16, ").") : "The range of bf16 is that of f32."),
           .names = {name},
-          .level = is_f16 ? "O4" : ""};
+          .level = std::string(is_f16 ? kCastsToBf16 : "")};
 }
 
 Finding product_finding(const std::string& name, const std::string& low) {
@@ -82,28 +83,34 @@ Finding product_finding(const std::string& name, const std::string& low) {
   finding.text = str("The result of ", name, " overflows in ", low, ".");
   if (low == "f16") {
     finding.text +=
-        " A number above 65504 is infinite in f16. A loss scale does not help in the forward "
-        "pass: use bf16 (O4), or keep the layer in f32.";
-    finding.level = "O4";
+        str(" A number above 65504 is infinite in f16. A loss scale does not help in the forward "
+            "pass: use bf16 (",
+            kCastsToBf16, "), or keep the layer in f32.");
+    finding.level = kCastsToBf16;
   } else {
     finding.text += " The range of bf16 is that of f32, so f32 does not help.";
   }
   return finding;
 }
 
+/** Returns true if a level converts the model to 16 bits and casts no ops. False for other runs,
+ *  such as those under autocast. */
+bool runs_ops_in_16_bits(const std::string& name) {
+  const Level* level = find_level(name);
+  return level && !level->patch_functions && is_low(level->cast_model_type.value_or(f32));
+}
+
 Finding tag_finding(const std::string& name, Precision tag, const Evidence& evidence) {
-  const std::string& level = evidence.run.run.level;
-  const bool ops_are_cast = level != "O2" && level != "O3" && level != "O5";
-  const bool needs_casts = tag == Precision::f32 && !ops_are_cast;
+  const bool needs_casts = tag == Precision::f32 && runs_ops_in_16_bits(evidence.run.run.level);
   return {.kind = "wrong_tag",
           .severity = "problem",
           .text = str(name, " ran in ", evidence.low,
                       " and became infinite from finite operands. Its op is no matrix product: ",
-                      needs_casts ? "use O1, which runs it in f32."
+                      needs_casts ? str("use ", kCastsToF16, ", which runs it in f32.")
                                   : "run it in f32 (amp::float_function, or leave its precision "
                                     "tag at f32)."),
           .names = {name},
-          .level = needs_casts ? "O1" : ""};
+          .level = std::string(needs_casts ? kCastsToF16 : "")};
 }
 
 /** Returns the first row of the activations of a step that has NaN or infinities; null if none. */

@@ -103,6 +103,16 @@ Shares kept_weights(const Evidence& evidence) {
   return lost;
 }
 
+/** Returns the first level with f32 master weights of a model in the dtype `low`; empty if there is
+ *  none. */
+std::string level_with_masters(const std::string& low) {
+  for (const Level& level : kLevels)
+    if (level.master_weights.value_or(false) && level.cast_model_type &&
+        name(*level.cast_model_type) == low)
+      return std::string(level.name);
+  return {};
+}
+
 }  // namespace
 
 std::string percent(double share) {
@@ -130,9 +140,10 @@ void find_underflows(const Evidence& evidence, std::vector<Finding>& findings) {
     finding.text += " All gradients are 0: raise the loss scale, or use \"dynamic\".";
   } else if (is_unscaled_in_f16(evidence, window)) {
     finding.text +=
-        " The loss scale suits them, but they are divided by it in f16. Keep f32 "
-        "master weights (O2).";
-    finding.level = "O2";
+        str(" The loss scale suits them, but they are divided by it in f16. Keep f32 "
+            "master weights (",
+            kMastersOfF16, ").");
+    finding.level = kMastersOfF16;
   } else {
     suggest_scale(finding, window);
   }
@@ -143,14 +154,15 @@ void find_lost_updates(const Evidence& evidence, std::vector<Finding>& findings)
   const Shares lost = kept_weights(evidence);
   if (lost.empty()) return;
   const auto& [name, share] = largest(lost);
-  const std::string level = evidence.low == "f16" ? "O2" : "O5";
+  const std::string level = level_with_masters(evidence.low);
   findings.push_back(
       {.kind = "lost_update",
        .severity = "problem",
        .text = str("Updates are lost: ", percent(share), " of the weights of ", name,
                    " that have a gradient did not change, because the update is less than half "
                    "the distance to the next ",
-                   evidence.low, " number. Keep f32 master weights (", level, ")."),
+                   evidence.low, " number. Keep f32 master weights",
+                   level.empty() ? "" : str(" (", level, ")"), "."),
        .names = names_of(lost),
        .level = level});
 }

@@ -1,14 +1,33 @@
 // The rules of the verdict: each adds its findings to those of the rules before it.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "../policy.h"
 #include "evidence.h"
 #include "lines.h"
 
 namespace mezzo::amp::report {
+
+/** Returns the name of the first level of which `f` returns true. */
+template <class F> consteval std::string_view first_level(const F& f) {
+  return std::find_if(kLevels.begin(), kLevels.end(), f)->name;
+}
+
+// The levels that findings suggest.
+/** The first level that casts ops to f16. */
+inline constexpr std::string_view kCastsToF16 =
+    first_level([](const Level& level) { return level.patch_functions && level.low == f16; });
+/** The first level that casts ops to bf16. */
+inline constexpr std::string_view kCastsToBf16 =
+    first_level([](const Level& level) { return level.patch_functions && level.low == bf16; });
+/** The first level with a model in f16 and f32 master weights. */
+inline constexpr std::string_view kMastersOfF16 = first_level([](const Level& level) {
+  return level.master_weights == true && level.cast_model_type == f16;
+});
 
 /** Adds results and casts of the forward pass that became infinite in 16 bits. */
 void find_forward_overflows(const Evidence& evidence, std::vector<Finding>& findings);

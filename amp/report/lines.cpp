@@ -79,7 +79,7 @@ Json operand_json(const GraphOp::Operand& x) {
 Json cast_json(const CastEntry& e) {
   return {{"module", e.module},
           {"op", e.op},
-          {"rule", e.rule},
+          {"tag", e.tag},
           {"direction", name(e.direction)},
           {"from", name(e.from)},
           {"to", name(e.to)},

@@ -103,7 +103,7 @@ StepLine step_of(const Json& line) {
 CastEntry cast_of(const Json& e) {
   return {.module = text_of(e, "module"),
           .op = text_of(e, "op"),
-          .rule = text_of(e, "rule"),
+          .tag = text_of(e, "tag"),
           .direction = text_of(e, "direction") == "backward" ? CastDirection::backward
                                                              : CastDirection::forward,
           .from = dtype_named(e.at("from").get<std::string>()),

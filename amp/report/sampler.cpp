@@ -183,11 +183,11 @@ void Sampler::note(const CastReason& reason, const Tensor& from, const Tensor& t
   is_input_[to.impl()] = is_input(from);
   if (with_details_ && !cached && backward_ == 0 && thread_hooks().grad_enabled) {
     if (kernels_ == 0 && !graph_.empty() && graph_.back().op == kCast)
-      graph_.back().tag = reason.rule;  // trace() has recorded the cast as an op
+      graph_.back().tag = reason.tag;  // trace() has recorded the cast as an op
     else
       add_to_graph({.op = std::string(kCast),
                     .module = module_of({&from, 1}),
-                    .tag = std::string(reason.rule)},
+                    .tag = std::string(reason.tag)},
                    {&from, 1}, {&to, 1});
   }
   if (const ParameterName* parameter = names_.find(from)) cast_of_[to.impl()] = parameter;

@@ -73,7 +73,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
  private:
   /** Sets merged_ and returns the factors that bring new and earlier gradients to that scale. */
   std::pair<optim::Factor, optim::Factor> merge_with(const ScaleValue& scale);
-  /** Forgets gradients that wait for a step. */
+  /** Clears the record of gradients pending for a step. */
   void forget_gradients();
 
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.

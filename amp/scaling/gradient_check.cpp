@@ -50,10 +50,13 @@ void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
 
 namespace {
 
-/** What a process knows, as numbers. kLocal: its own gradients overflowed; -1 if not known. */
-enum Number : std::size_t { kFlags, kScale, kChecks, kLocal, kNumbers };
-/** Parts of kFlags. */
-enum Flag : unsigned { kRaised = 1, kHasGradients = 2 };
+// One process's overflow state, as numbers for the exchange.
+constexpr std::size_t kFlags = 0;    // sum of kRaised and kHasGradients
+constexpr std::size_t kScale = 1;    // the loss scale
+constexpr std::size_t kChecks = 2;   // the scaler's number of checks
+constexpr std::size_t kLocal = 3;    // 1: its own gradients overflowed; 0: not; -1: not known
+constexpr std::size_t kNumbers = 4;  // in all
+constexpr unsigned kRaised = 1, kHasGradients = 2;
 
 void require_one_scale(std::span<const double> all) {
   for (std::size_t r = kNumbers; r < all.size(); r += kNumbers)

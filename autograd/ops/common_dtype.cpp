@@ -11,9 +11,13 @@ Tensor in_common_dtype(const Tensor& x, const Tensor& other) {
 }
 
 double in_dtype_of(const Tensor& x, double number) {
-  if (!x.defined() || !is_low(x.dtype())) return number;
-  return x.dtype() == DType::f16 ? static_cast<float>(Half(number))
-                                 : static_cast<float>(BFloat16(number));
+  if (!x.defined()) return number;
+  return visit_dtype(x.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (is_low(dtype_of<T>()))
+      return static_cast<double>(T(number));
+    else
+      return number;
+  });
 }
 
 }  // namespace mezzo

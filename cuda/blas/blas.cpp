@@ -1,12 +1,14 @@
 #include "blas.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "../../tensor/core/half.h"
 #include "../../tensor/core/numerics.h"
 #include "../../tensor/core/tensor.h"
 #include "../../tensor/device/capture.h"
@@ -57,21 +59,25 @@ Key key_of(const Gemm& g, Device device) {
 /** Returns a tensor of n NaNs. */
 Tensor nans(std::int64_t n, DType dtype, Device device) {
   const Tensor x = empty_tensor({n}, dtype, device);
-  const std::size_t bytes = item_size(dtype);
-  const std::uint32_t bits = dtype == DType::f32   ? 0x7FC00000u
-                             : dtype == DType::f16 ? 0x7E00u
-                                                   : 0x7FC0u;
-  std::vector<char> values(static_cast<std::size_t>(n) * bytes);
-  for (std::size_t i = 0; i < values.size(); i += bytes) std::memcpy(&values[i], &bits, bytes);
-  upload(x, values.data(), values.size());
+  visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (is_floating(dtype_of<T>())) {
+      const std::vector<T> values(static_cast<std::size_t>(n), static_cast<T>(NAN));
+      upload(x, values.data(), values.size() * sizeof(T));
+    }
+  });
   return x;
 }
 
 bool is_nan(const char* at, DType dtype) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, at, item_size(dtype));
-  if (dtype == DType::f32) return (bits & 0x7FFFFFFFu) > 0x7F800000u;
-  return (bits & 0x7FFFu) > (dtype == DType::f16 ? 0x7C00u : 0x7F80u);
+  return visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (!is_floating(dtype_of<T>())) {
+      return false;
+    } else {
+      T x;
+      std::memcpy(&x, at, sizeof x);
+      return std::isnan(static_cast<double>(x));
+    }
+  });
 }
 
 /** Describes the product, for the log. */

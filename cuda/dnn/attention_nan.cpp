@@ -1,7 +1,9 @@
 // The check that cuDNN's attention keeps NaN.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "../../tensor/core/half.h"
 #include "../../tensor/memory/transfer.h"
 #include "../kernels/attention_masks.h"
 #include "../runtime/device.h"
@@ -22,13 +24,19 @@ Tensor filled(std::int64_t bytes, bool nan, Device device) {
   return x;
 }
 
-/** Returns true if the first `count` elements of 16 bits are NaN. */
+/** Returns true if the first `count` elements, of a floating-point dtype, are NaN. */
 bool begins_with_nan(const Tensor& x, std::int64_t count, DType dtype) {
-  std::vector<std::uint16_t> bits(static_cast<std::size_t>(count));
-  download(alias(x, {2 * count}, {1}, 0), bits.data(), bits.size() * sizeof(bits[0]));
-  const unsigned most = dtype == DType::f16 ? 0x7C00 : 0x7F80;  // infinity
-  return std::all_of(bits.begin(), bits.end(),
-                     [&](std::uint16_t x16) { return (x16 & 0x7FFFu) > most; });
+  return visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
+    if constexpr (!is_floating(dtype_of<T>())) {
+      return false;
+    } else {
+      std::vector<T> values(static_cast<std::size_t>(count));
+      const auto bytes = static_cast<std::int64_t>(sizeof(T)) * count;
+      download(alias(x, {bytes}, {1}, 0), values.data(), static_cast<std::size_t>(bytes));
+      return std::all_of(values.begin(), values.end(),
+                         [](T value) { return std::isnan(static_cast<double>(value)); });
+    }
+  });
 }
 
 }  // namespace

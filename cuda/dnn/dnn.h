@@ -66,7 +66,8 @@ struct Attention {
   Rows dq = {}, dk = {}, dv = {};  // results for wanted == gradients
   const void* log_sums = nullptr;  // f32, natural logarithms, dense in the order entry, head, row
 
-  /** Returns the distance between rows of the bias and of `kept`: whole pieces of 16 bytes. */
+  /** Returns the distance between rows of the bias and of `kept`, in elements: a multiple of 16
+   *  bytes. */
   std::int64_t pitch() const { return (keys + 7) / 8 * 8; }
   std::int64_t bias_bytes() const {
     return bias.entries * bias.heads * bias.queries * pitch() * std::int64_t{sizeof(float)};

@@ -123,12 +123,31 @@ Tensor bias_for_mask(const Attention& a, const Tensor& mask, const Shape& batch,
   return bias;
 }
 
+namespace {
+
+/** Returns the bits of the number 1 in a 16-bit dtype. */
+std::uint16_t bits_of_one(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return Half(1.0f).bits;
+    case DType::bf16: return BFloat16(1.0f).bits;
+    case DType::f32:
+    case DType::f64:
+    case DType::boolean:
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: break;
+  }
+  return 0;
+}
+
+}  // namespace
+
 Tensor kept_probabilities(const Attention& a, const PhiloxStream& stream, std::int64_t first,
                           Device device) {
   const std::int64_t rows = a.heads * a.queries, eights_in_row = a.pitch() / 8,
                      eights = a.entries * rows * eights_in_row;
   const Tensor kept = workspace(eights * 16, device);
-  const std::uint16_t one = a.dtype == DType::f16 ? Half(1.0f).bits : BFloat16(1.0f).bits;
+  const std::uint16_t one = bits_of_one(a.dtype);
   launch(&kept_kernel, {.blocks = blocks_for(eights, kMaskThreads), .threads = kMaskThreads},
          current_stream(device), stream, bernoulli_threshold(a.keep_probability), one, first * rows,
          a.keys, eights_in_row, eights, static_cast<Pack<std::uint16_t, 8>*>(kept.raw_data()));

@@ -91,7 +91,8 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
     }
   }
 
-  /** Computes the products of the strip's rows with the warp's patches of the `met` rows. */
+  /** Computes the products of the strip's rows with the warp's patches of `met`, a tile of the
+   * other operand's rows. */
   __device__ void multiply(const T* owned, const T* met, int patches, int depth, float* to) const {
     const int first = part * Tile::kPatches;
     if (first >= patches) return;

@@ -1,12 +1,12 @@
 // The CUDA kernels that convert class indices into weights, masks and one-hot vectors. Invalid
-// classes are recorded as deferred errors.
+// classes are recorded as index errors.
 #include "../../tensor/ops/classes.h"
 
 #include <limits>
 
 #include "../../tensor/cpu/order.h"
 #include "../attach.h"
-#include "../runtime/deferred.h"
+#include "../runtime/index_errors.h"
 #include "items.h"
 #include "lines.h"
 
@@ -18,7 +18,7 @@ template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     class_weights_kernel(const Array target, const Array weight, std::int64_t* index, C* weights,
                          std::int64_t count, std::int64_t classes, std::int64_t ignore_index,
-                         DeferredWord* bad) {
+                         IndexErrorWord* bad) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
   if (i >= count) return;
   const std::int64_t t = target.load<std::int64_t>(i);
@@ -38,7 +38,7 @@ void class_weights(Inputs in, Outputs out, const op::ClassWeights::Attrs& attrs)
   const Tensor target = row_major(in[0]), weight = row_major(in[1]);
   const Device device = target.device();
   if (target.numel() == 0) return;
-  DeferredWord* const bad =
+  IndexErrorWord* const bad =
       watch(device, ClassRange{attrs.op, target.shape(), attrs.classes, attrs.ignore_index});
   visit_floating_compute(attrs.dtype, [&]<class C>(std::type_identity<C>) {
     launch(&class_weights_kernel<C>,
@@ -55,7 +55,7 @@ constexpr std::int64_t kEnd = -1;
  *  is marked. */
 __global__ void __launch_bounds__(kSpreadThreads)
     named_classes_kernel(const __grid_constant__ Lines rows, const Array target, bool* named,
-                         DeferredWord* bad) {
+                         IndexErrorWord* bad) {
   MZ_SHARED(std::int64_t, room, kSpreadThreads);
   const LineWalk walk(rows);
   walk.for_each([&](std::int64_t place, std::int64_t) { named[place] = false; });
@@ -75,7 +75,7 @@ void named_classes(Inputs in, Outputs out, const op::NamedClasses::Attrs& attrs)
   const Tensor target = row_major(in[0]);
   if (target.numel() == 0) return;
   const Lines rows = trailing_lines(target.shape(), 1);
-  DeferredWord* const bad =
+  IndexErrorWord* const bad =
       watch(target.device(), ClassRange{attrs.op, target.shape(), rows.length, kEnd});
   launch(&named_classes_kernel, grid_of(rows), current_stream(target.device()), rows, Array(target),
          out[0].data<bool>(), bad);
@@ -84,7 +84,7 @@ void named_classes(Inputs in, Outputs out, const op::NamedClasses::Attrs& attrs)
 /** One thread per element of the result; the first of a row checks its class. */
 __global__ void __launch_bounds__(kItemThreads)
     one_hot_kernel(const Array classes, std::int64_t count, std::int64_t size, std::int64_t* y,
-                   DeferredWord* bad) {
+                   IndexErrorWord* bad) {
   const std::int64_t item = item_here();
   if (item >= count) return;
   const Split at(item, size);
@@ -96,8 +96,8 @@ __global__ void __launch_bounds__(kItemThreads)
 void one_hot(Inputs in, Outputs out, const op::OneHot::Attrs& attrs) {
   const Tensor classes = row_major(in[0]), &y = out[0];
   const TensorMeta into{y.shape(), y.dtype(), y.device()};
-  DeferredWord* const bad = watch(y.device(), op::IndexRange{"one_hot", classes.shape(), into,
-                                                             classes.dim(), 0, attrs.classes});
+  IndexErrorWord* const bad = watch(y.device(), op::IndexRange{"one_hot", classes.shape(), into,
+                                                               classes.dim(), 0, attrs.classes});
   launch_over(y.numel(), y.device(), &one_hot_kernel, Array(classes), y.numel(), attrs.classes,
               y.data<std::int64_t>(), bad);
 }

@@ -7,7 +7,7 @@
 
 #include "../../tensor/cpu/softmax_line.h"
 #include "../attach.h"
-#include "../runtime/deferred.h"
+#include "../runtime/index_errors.h"
 #include "line_piece.h"
 #include "max_sum.h"
 
@@ -47,7 +47,7 @@ struct Scores {
   Array x, target, weight;
   std::int64_t ignore_index;
   double keep, spread;  // 1 - e and e / C, where e is the label smoothing
-  DeferredWord* bad;
+  IndexErrorWord* bad;
 
   __device__ bool counts(std::int64_t t) const { return t != ignore_index; }
   __device__ bool in_range(std::int64_t t) const { return t >= 0 && t < lines.length; }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../../tensor/ops/index.h"
-#include "../runtime/deferred.h"
+#include "../runtime/index_errors.h"
 #include "host_axes.h"
 
 namespace mezzo::gpu {
@@ -32,7 +32,7 @@ struct Names {
   std::int64_t size = 0;
   Axes base;
   std::int64_t step = 1;
-  DeferredWord* bad = nullptr;
+  IndexErrorWord* bad = nullptr;
 
   /** For the values of `index` in dimension `dim` of x; `op` is named in errors. */
   Names(std::string_view op, const Tensor& index, const Tensor& x, int dim, std::int64_t size);

@@ -4,7 +4,7 @@
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/text.h"
 #include "../attach.h"
-#include "../runtime/deferred.h"
+#include "../runtime/index_errors.h"
 #include "axes.h"
 #include "host_rows.h"
 #include "items.h"
@@ -19,7 +19,7 @@ struct TupleIndex {
   Array values;  // row-major, so that an element's offset is its number
   Axes axes;
   std::int64_t size;  // size of the indexed dimension
-  DeferredWord* bad;
+  IndexErrorWord* bad;
 
   /** Returns the non-negative index of element i; 0 for one that is out of range. */
   __device__ std::int64_t wrapped(std::int64_t i) const {

@@ -374,7 +374,7 @@ void refuse_library(const dnn::Recurrent& layer, Device device) {
 
 /** Chooses the fastest algorithm of the library that serves the layer. Returns false if there is
  *  none. */
-bool settle(dnn::Recurrent& layer, Device device) {
+bool choose_algorithm(dnn::Recurrent& layer, Device device) {
   if (layer.persistent && library_serves(layer, device)) return true;
   layer.persistent = false;
   return library_serves(layer, device);
@@ -429,7 +429,7 @@ bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attr
   if (!allow_nondeterministic() && !dnn::recurrent_is_deterministic()) return false;
   const Device device = in[0].device();
   std::optional<dnn::Recurrent> layer = library_layer(in[0], in[3], in[4], in[7].defined(), attrs);
-  return layer && settle(*layer, device) &&
+  return layer && choose_algorithm(*layer, device) &&
          succeeds(*layer, device, [&] { return run_by_library(*layer, in, out, attrs); });
 }
 
@@ -439,7 +439,7 @@ void recurrent_backward_by_library(Inputs in, Outputs out,
   const Device device = x.device();
   std::optional<dnn::Recurrent> layer = library_layer(x, in[Operand::kWih], in[Operand::kWhh],
                                                       in[Operand::kWhr].defined(), attrs.forward);
-  if (settle(*layer, device) &&
+  if (choose_algorithm(*layer, device) &&
       succeeds(*layer, device, [&] { return differentiate_by_library(*layer, in, out, attrs); }))
     return;
   differentiate_again(*layer, in, out, attrs);

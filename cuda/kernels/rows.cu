@@ -28,7 +28,7 @@ struct NamesHere {
   bool wide;
   std::int64_t size, step;
   Axes base;
-  DeferredWord* bad;
+  IndexErrorWord* bad;
 
   explicit NamesHere(const Names& names)
       : data(names.memory.raw_data()),

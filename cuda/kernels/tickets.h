@@ -1,5 +1,5 @@
-// Tickets: counters by which the last block of a group knows that it is the last, to join in the
-// same launch what the blocks of the group have written. Parsed by g++ and by nvcc.
+// Tickets: counters that identify the last block of a group to finish; it combines the group's
+// results. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "../../tensor/core/tensor.h"

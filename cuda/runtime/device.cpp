@@ -9,7 +9,7 @@
 #include "../../tensor/text/text.h"
 #include "../blas/blas.h"
 #include "../dnn/dnn.h"
-#include "deferred.h"
+#include "index_errors.h"
 #include "pinned.h"
 #include "recording.h"
 
@@ -65,6 +65,10 @@ class DeviceAsyncRead final : public AsyncRead {
   }
   ~DeviceAsyncRead() override { release(); }
   bool arrived() const override { return arrived_ = arrived_ || queues_.reached(mark_); }
+  void wait() const override {
+    if (!arrived()) queues_.wait_for(mark_);
+    arrived_ = true;
+  }
   const void* data() const override { return data_; }
 
  private:

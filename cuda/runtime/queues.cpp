@@ -3,7 +3,7 @@
 #include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/error.h"
 #include "../../tensor/text/text.h"
-#include "deferred.h"
+#include "index_errors.h"
 
 namespace mezzo::gpu {
 
@@ -72,12 +72,12 @@ void CudaQueues::synchronize(Device device, DeviceQueue queue) const {
     require_unrecorded_elsewhere(device, queue);
     runtime::synchronize(stream(device, queue));
   }
-  raise_deferred(device);
+  raise_index_errors(device);
 }
 
 void CudaQueues::synchronize(Device device) const {
   synchronize_all(device);
-  raise_deferred(device);
+  raise_index_errors(device);
 }
 
 void CudaQueues::synchronize_all(Device device) const {

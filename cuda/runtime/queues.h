@@ -41,7 +41,7 @@ class CudaQueues final : public Queues {
   bool is_recorded(Device device, DeviceQueue queue) const override;
 
   /** Waits until all work of the queue is done. Returns false, without waiting, if the queue is
-   *  being recorded. Does not raise deferred errors. Errors: CudaError. */
+   *  being recorded. Does not raise index errors. Errors: CudaError. */
   bool try_synchronize(Device device, DeviceQueue queue) const;
   /** Returns the stream of a queue and makes `device` this thread's current device. */
   runtime::Stream stream(Device device, DeviceQueue queue) const;

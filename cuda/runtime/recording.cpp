@@ -1,8 +1,8 @@
 #include "recording.h"
 
 #include "../../tensor/device/queue_order.h"
-#include "deferred.h"
 #include "device.h"
+#include "index_errors.h"
 
 namespace mezzo::gpu {
 

@@ -16,8 +16,8 @@ namespace {
 
 // ---- orders -------------------------------------------------------------------------------------
 
-/** Returns for each place how often its index stands before it; empty if no index stands twice.
- *  Errors: IndexError for an index outside 0..size-1. */
+/** Returns for each position the number of earlier occurrences of its index; empty if no index
+ *  occurs twice. Errors: IndexError for an index outside 0..size-1. */
 std::vector<std::int64_t> repeats_in(const std::vector<std::int64_t>& indices, std::int64_t size) {
   std::vector<std::int64_t> seen(static_cast<std::size_t>(size)), repeats;
   bool repeated = false;

@@ -17,7 +17,8 @@ namespace mezzo::data {
 /** The order of an epoch, and the random numbers of its samples. */
 struct EpochOrder {
   std::vector<std::int64_t> indices;  // of the samples
-  /** How often the index at each place stands before it; empty if no index stands twice. */
+  /** For each position: the number of earlier occurrences of its index; empty if no index occurs
+   *  twice. */
   std::vector<std::int64_t> repeats = {};
   Generator samples = {};  // of the epoch
 };

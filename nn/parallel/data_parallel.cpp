@@ -183,7 +183,7 @@ void DataParallel::drop_local(std::size_t index) {
   holds_reduced_ = false;
 }
 
-/** Forgets what belonged to a gradient that the program has removed. */
+/** Drops the state of a gradient that the program has removed. */
 void DataParallel::Param::forget_dropped() {
   if (!leaf.grad().defined()) forget();
 }

@@ -58,7 +58,7 @@ class DataParallel final : public GradientReceiver {
     Tensor earlier = {};     // reduced gradient, put aside while the leaf's is local
     Tensor wide = {};        // f32 sum that belongs to the leaf's 16-bit gradient
 
-    /** Forgets what belonged to a gradient that was replaced. */
+    /** Drops the state of a replaced gradient. */
     void forget() {
       unreduced = false;
       earlier = wide = {};
@@ -136,7 +136,7 @@ class DataParallel final : public GradientReceiver {
   ReductionStatistics statistics_;
   bool logged_unused_ = false;
   bool has_checked_ = false;      // in all passes since overflow_ was reset
-  bool checks_ = false;           // overflows are of interest: there is a loss scale
+  bool checks_ = false;           // loss scaling is active: check for overflow
   bool resets_overflow_ = false;  // in the next pass
   optim::FoundInf overflow_ = optim::FoundInf::reset_on(cpu);  // of this rank's gradients
   std::vector<std::size_t> arrivals_;                          // order in the first pass

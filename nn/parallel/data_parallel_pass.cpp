@@ -172,7 +172,7 @@ void DataParallel::adopt(Param& param, Tensor gradient, const Tensor& local) {
   param.slot = std::move(gradient);
 }
 
-/** Computes out = (x + y) / predivide factor, and looks for overflows if they are of interest. */
+/** Computes out = (x + y) / predivide factor, and checks for overflow if loss scaling is active. */
 void DataParallel::combine(const optim::AxpbyTensors& item, const Param& param) const {
   const double factor = 1 / averaging_.predivide(param.reduce_dtype);
   const bool checks = checks_ && param.leaf.device() == overflow_.flag.device();

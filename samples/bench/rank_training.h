@@ -34,7 +34,7 @@ class RankTraining {
   void step();
   /** Adds the steps since the last turn or the warm-up to times(). */
   void end_turn();
-  /** Forgets the steps so far. */
+  /** Clears the recorded steps. */
   void end_warm_up();
 
   const TurnTimes& times() const { return times_; }
@@ -60,7 +60,7 @@ class RankTraining {
 void train_together(const mezzo::comm::Communicator& all, RankTraining& training,
                     std::int64_t steps);
 /** Trains so many steps on rank 0; collective. `training` is null on the other ranks, which sleep
- *  meanwhile. They meet rank 0 after each step, so that none waits for longer than a step. */
+ *  meanwhile. They wait in a barrier after each step, so that none waits for longer than a step. */
 void train_alone(const mezzo::comm::Communicator& all, RankTraining* training, std::int64_t steps);
 
 /** Returns for each turn the mean over the ranks of their CPU time; collective. */

@@ -66,7 +66,7 @@ class ReadyTimes {
 
   /** Begins a step. */
   void start() { start_ = Clock::now(); }
-  /** Forgets the steps so far. */
+  /** Clears the recorded steps. */
   void clear() {
     for (Entry& entry : entries_) entry.seconds.clear();
   }
@@ -103,7 +103,7 @@ class ProfiledTraining {
     ready_.start();
     training_.step();
   }
-  /** Forgets the steps so far. */
+  /** Clears the recorded steps. */
   void end_warm_up() {
     ready_.clear();
     training_.end_warm_up();

@@ -24,14 +24,14 @@ struct ScalingRow {
   StepProfile profile = {};  // of rank 0 while the others wait; medians
   StepProfile beside = {};   // while each rank computes for itself; empty with one rank
   double measured = 0;       // seconds of a step of all ranks; 0 with one rank
-  double predicted = 0;      // of the same, from `beside` and the communicator at hand
+  double predicted = 0;      // of the same, from `beside` and the measured communicator
 };
 
 /** What bench --scaling-model found out. */
 struct ScalingResults {
   int ranks = 1, threads = 1;                    // threads of each rank
   std::optional<CommunicatorCost> communicator;  // none with one rank
-  double slow_down = 0;                          // Fabric::slow_down of the communicator at hand
+  double slow_down = 0;                          // Fabric::slow_down of the measured communicator
   std::vector<ScalingRow> rows;
   std::vector<std::string> left_out;  // nets of more than one model, which the model does not cover
 };

@@ -75,10 +75,10 @@ double gradient_of_log(const Tensor& probability) {
 }
 
 void tell_trace(Guide& guide, const std::string& level, const std::vector<amp::CastEntry>& casts) {
-  Table table{.header = {level + ": module", "op", "rule", "cast", "count", "bytes"}, .rows = {}};
+  Table table{.header = {level + ": module", "op", "tag", "cast", "count", "bytes"}, .rows = {}};
   for (const amp::CastEntry& e : casts)
-    table.rows.push_back({e.module.empty() ? "-" : e.module, e.op, e.rule,
-                          str(e.from, " -> ", e.to), str(e.count), str(e.bytes)});
+    table.rows.push_back({e.module.empty() ? "-" : e.module, e.op, e.tag, str(e.from, " -> ", e.to),
+                          str(e.count), str(e.bytes)});
   guide.show(table);
 }
 

@@ -35,7 +35,8 @@ std::chrono::duration<double> timeout() {
   return std::chrono::duration<double>(seconds);
 }
 
-/** A library that was started by another launcher than its own finds itself alone. */
+/** Throws unless MPI has the rank and size of the launcher: an MPI library that was started by
+ *  another launcher than its own sees one process. Errors: CommError. */
 void require_launched_size(const Launch& launch, const Transport& transport) {
   const bool fits = launch.size == 0
                         ? transport.size() > 1

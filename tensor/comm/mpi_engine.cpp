@@ -53,7 +53,7 @@ constexpr Function kLowFunctions[2][kNumOps] = {
     {call_combine<f16, Op::sum>, call_combine<f16, Op::max>, call_combine<f16, Op::min>},
     {call_combine<bf16, Op::sum>, call_combine<bf16, Op::max>, call_combine<bf16, Op::min>},
 };
-// Those of MPI do not say what becomes of a NaN.
+// MPI does not specify the maximum and minimum of NaN, so our own functions are used.
 constexpr Function kWideFunctions[2][kNumOps] = {
     {nullptr, call_combine<f32, Op::max>, call_combine<f32, Op::min>},
     {nullptr, call_combine<f64, Op::max>, call_combine<f64, Op::min>},

@@ -21,7 +21,9 @@ class MZ_API AsyncRead {
   virtual ~AsyncRead();
   /** Returns true if the bytes have arrived, without waiting. Errors: CudaError. */
   virtual bool arrived() const = 0;
-  /** Returns the bytes, once arrived() is true. */
+  /** Waits until the bytes have arrived. Errors: CudaError. */
+  virtual void wait() const = 0;
+  /** Returns the bytes, after arrived() was true or wait() has returned. */
   virtual const void* data() const = 0;
 };
 

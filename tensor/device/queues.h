@@ -27,7 +27,8 @@ class MZ_API Queues {
   virtual void* handle(Device device, DeviceQueue queue) const = 0;
   /** Returns true if all work of the queue is done, without waiting. */
   virtual bool is_idle(Device device, DeviceQueue queue) const = 0;
-  /** Blocks the host until all work of the queue is done. Errors: also a pending deferred error. */
+  /** Blocks the host until all work of the queue is done. Errors: also a pending IndexError of a
+   * kernel. */
   virtual void synchronize(Device device, DeviceQueue queue) const = 0;
   /** Blocks the host until all work of all queues of the device is done. */
   virtual void synchronize(Device device) const = 0;

@@ -17,6 +17,7 @@ class CopiedBytes final : public AsyncRead {
   CopiedBytes(const void* from, std::size_t bytes)
       : bytes_(static_cast<const char*>(from), static_cast<const char*>(from) + bytes) {}
   bool arrived() const override { return true; }
+  void wait() const override {}
   const void* data() const override { return bytes_.data(); }
 
  private:

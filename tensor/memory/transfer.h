@@ -19,7 +19,7 @@ MZ_API void upload(const Tensor& to, const void* from, std::size_t bytes,
  *  has been freed. For uploads made by the library itself. Errors: StateError. */
 MZ_API void refuse_upload_in_capture(Device to);
 /** Reads the first bytes of a contiguous tensor; waits for the device. Errors: CudaError, and a
- *  pending deferred error. */
+ *  pending IndexError of a kernel. */
 MZ_API void download(const Tensor& from, void* to, std::size_t bytes);
 /** Starts to read the first bytes of a contiguous tensor, without waiting. Errors: CudaError,
  *  OutOfMemory. */

@@ -103,7 +103,17 @@ template <class C> MZ_HD C normalised(C x, C mean, C scale, C shift) {
 /** Returns the largest value that rounds to 0 in a dtype: half its smallest subnormal, a tie that
  *  rounds to even. Returns 0 for other dtypes. */
 MZ_HD constexpr double largest_rounded_to_zero(DType dtype) {
-  return dtype == DType::f16 ? 0x1p-25 : dtype == DType::bf16 ? 0x1p-134 : 0;
+  switch (dtype) {
+    case DType::f16: return 0x1p-25;
+    case DType::bf16: return 0x1p-134;
+    case DType::f32:
+    case DType::f64:
+    case DType::boolean:
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: break;
+  }
+  return 0;
 }
 
 /** Returns one updated element of the running statistics, in the compute type. */

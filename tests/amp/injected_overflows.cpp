@@ -32,24 +32,28 @@ constexpr Site kSites[] = {Site::loss_inf,
 
 /** A setup in which overflows skip steps. */
 struct Regime {
-  const char* name;
+  std::string name;
   const char* level;              // of a session; null: GradScaler
   std::optional<double> scale;    // static, with check_static_overflow; none: dynamic
   std::optional<DType> autocast;  // of the guard that goes with GradScaler
   bool has_casts;                 // some op casts its inputs, which can overflow
 };
-const Regime kRegimes[] = {
-    {"O0 dynamic", "O0", {}, {}, false},
-    {"O1", "O1", {}, {}, true},
-    {"O2", "O2", {}, {}, true},
-    {"O3 dynamic", "O3", {}, {}, true},
-    {"O4 dynamic", "O4", {}, {}, true},
-    {"O5 dynamic", "O5", {}, {}, true},
-    {"O2 static", "O2", 1024.0, {}, true},
-    {"O3 static", "O3", 128.0, {}, true},
-    {"GradScaler", nullptr, {}, {}, false},
-    {"GradScaler and autocast", nullptr, {}, f16, true},
-};
+
+/** Returns each level with a dynamic scale, and other setups. */
+std::vector<Regime> regimes() {
+  std::vector<Regime> all;
+  for (const amp::Level& level : amp::kLevels)
+    all.push_back({.name = str(level.name, " dynamic"),
+                   .level = level.name.data(),
+                   .scale = {},
+                   .autocast = {},
+                   .has_casts = level.low || is_low(level.cast_model_type.value_or(f32))});
+  all.push_back({"O2 static", "O2", 1024.0, {}, true});
+  all.push_back({"O3 static", "O3", 128.0, {}, true});
+  all.push_back({"GradScaler", nullptr, {}, {}, false});
+  all.push_back({"GradScaler and autocast", nullptr, {}, f16, true});
+  return all;
+}
 
 const char* const kLosses[] = {"mse", "cross entropy", "smooth l1"};
 
@@ -192,7 +196,7 @@ TEST_CASE("ten thousand injected overflows skip one step each and change nothing
   int total = 0;
   unsigned seed = 1, turn = 0;
   const bool all_losses = test_device() == cpu;  // an emulated device is slow
-  for (const Regime& regime : kRegimes)
+  for (const Regime& regime : regimes())
     for (const optimizers::Kind& kind : optimizers::kinds())
       for (const char* loss : kLosses) {
         if (!all_losses && turn++ % 4 != 0) continue;  // a quarter of the combinations

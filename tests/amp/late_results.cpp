@@ -38,7 +38,7 @@ struct Habits {
 struct Outcome {
   std::vector<double> numbers;
   std::vector<optim::StepResult> results;  // of all steps
-  std::vector<optim::StepResult> latest;   // as last_result() told them
+  std::vector<optim::StepResult> latest;   // as last_result() returned them
 };
 
 void add_all(Outcome& outcome, const optim::StateDict& state) {
@@ -169,7 +169,7 @@ TEST_CASE("consecutive skips end in DivergenceError at the step on the CPU", "[l
   CHECK(one.optimizer.last_result() == optim::StepResult::stepped);
 }
 
-TEST_CASE("consecutive skips on a device end in DivergenceError, when read or within two polls",
+TEST_CASE("consecutive skips on a device end in DivergenceError, when read or within 100 steps",
           "[late]") {
   for (const Device device : devices()) {
     if (device == cpu) continue;
@@ -193,7 +193,7 @@ TEST_CASE("consecutive skips on a device end in DivergenceError, when read or wi
       for (; survived < 300; ++survived) polled.step(other, kInf);
     };
     CHECK_THROWS_AS(overflow(), amp::DivergenceError);
-    CHECK((survived >= 90 && survived <= 2 * optim::DeviceStepState::kPollSteps));
+    CHECK(survived < 4 + 2 * optim::DeviceStepState::kPollSteps);
   }
 }
 

@@ -10,9 +10,16 @@ using namespace mezzo;
 
 namespace {
 
+/** Returns the levels that cast ops, or the others. */
+std::vector<const char*> casting_ops(bool cast) {
+  std::vector<const char*> out;
+  for (const amp::Level& level : amp::kLevels)
+    if (level.patch_functions == cast) out.push_back(level.name.data());
+  return out;
+}
+
 const std::vector<const char*> kAll = levels::names();
-const char* const kCastOps[] = {"O1", "O4"};
-const char* const kCastModel[] = {"O0", "O2", "O3", "O5"};
+const std::vector<const char*> kCastOps = casting_ops(true), kCastModel = casting_ops(false);
 
 amp::Options at(const char* level) {
   amp::Options options;

@@ -320,7 +320,7 @@ TEST_CASE("a truncated file gives a page, and other files are refused", "[amp][r
       error = e.what();
     }
     CHECK(error.starts_with(folder.file("bad.jsonl") + ", line "));
-    CHECK(error.find("bad.jsonl") == error.rfind("bad.jsonl"));  // told once
+    CHECK(error.find("bad.jsonl") == error.rfind("bad.jsonl"));  // the error names it once
   }
   CHECK_THROWS_AS(amp::write_report_page({folder.file("absent.jsonl")}, folder.file("x.html")),
                   IoError);

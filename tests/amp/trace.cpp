@@ -37,7 +37,7 @@ const amp::CastEntry& entry_of(const std::vector<amp::CastEntry>& entries, std::
 
 }  // namespace
 
-TEST_CASE("a trace counts casts by module, op, rule and direction", "[trace]") {
+TEST_CASE("a trace counts casts by module, op, tag and direction", "[trace]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   auto session = amp::initialize(net, optimizer, {.opt_level = "O1", .verbosity = 0});
@@ -54,7 +54,7 @@ TEST_CASE("a trace counts casts by module, op, rule and direction", "[trace]") {
   CHECK(ledger.total().bytes == counted.bytes);
   CHECK(ledger.total().cache_hits == counted.cache_hits);
   const amp::CastEntry first = entry_of(ledger.entries(), "first", "linear");
-  CHECK(first.rule == "low");
+  CHECK(first.tag == "low");
   CHECK(first.from == f32);
   CHECK(first.to == f16);
   CHECK(first.count == 4);       // input twice, weight and bias once
@@ -62,7 +62,7 @@ TEST_CASE("a trace counts casts by module, op, rule and direction", "[trace]") {
   CHECK(first.elements == 2 * 5 * 6 + 8 * 6 + 8);
   CHECK(first.bytes == 2 * first.elements);
   const amp::CastEntry sum_entry = entry_of(ledger.entries(), "", "sum");
-  CHECK(sum_entry.rule == "f32");
+  CHECK(sum_entry.tag == "f32");
   CHECK(sum_entry.to == f32);
   CHECK(ledger.table().find("f32->f16") != std::string::npos);
 }
@@ -72,7 +72,7 @@ TEST_CASE("a trace records the input and output casts of a converted model", "[t
   auto session = amp::initialize(net, {.opt_level = "O2", .verbosity = 0});
   const amp::trace ledger;
   net(input());
-  CHECK(entry_of(ledger.entries(), "", "model input").rule == "model");
+  CHECK(entry_of(ledger.entries(), "", "model input").tag == "model");
   CHECK(entry_of(ledger.entries(), "", "model output").to == f32);
 }
 

@@ -15,6 +15,7 @@
 
 #include "../io/files.h"
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/optimizers.h"
 #include "../support/state.h"
 #include "nets.h"
@@ -109,6 +110,13 @@ struct Kind {
   bool half_seen = true;  // start just before a dynamic scale grows
   bool averages = false;  // keep averages of weights and buffers
 };
+
+/** Returns all values of Kind::surface. */
+inline std::vector<const char*> surfaces() {
+  std::vector<const char*> all = levels::names();
+  all.push_back("scaler");
+  return all;
+}
 
 /** A training from its start; step() trains on one batch. */
 class Run {

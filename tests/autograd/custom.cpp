@@ -60,6 +60,27 @@ struct Swap {
   static Grads backward(FunctionContext&, const Grads& gy) { return {gy[1], gy[0]}; }
 };
 
+/** The product, which computes only the gradients that are needed. */
+struct Product {
+  static constexpr const char* name = "product";
+  static inline std::vector<bool> in_forward, in_backward;
+  static std::vector<bool> needs(const FunctionContext& context) {
+    return {context.needs_input_grad(0), context.needs_input_grad(1)};
+  }
+  static Tensor forward(FunctionContext& context, const Tensor& a, const Tensor& b) {
+    in_forward = needs(context);
+    context.save_for_backward({a, b});
+    return a * b;
+  }
+  static Grads backward(FunctionContext& context, const Grads& gy) {
+    in_backward = needs(context);
+    Grads gradients(2);
+    for (std::size_t i = 0; i < 2; ++i)
+      if (context.needs_input_grad(i)) gradients[i] = gy[0] * context.saved()[1 - i];
+    return gradients;
+  }
+};
+
 /** A user-defined op: a cubic with its own precision tag and derivative. */
 struct Cube {
   static constexpr OpTraits traits{
@@ -109,6 +130,21 @@ TEST_CASE("functions may have several results; unused ones get no gradient", "[c
   sum(swapped[0] * 5).backward();
   CHECK(b.grad().item<double>() == 5);
   CHECK_FALSE(a.grad().defined());
+}
+
+TEST_CASE("a user function can ask which arguments need a gradient", "[custom]") {
+  const Tensor a = tensor({2, 3}), b = tensor({5, 7}, {.requires_grad = true});
+  sum(custom_function<Product>(a, b)).backward();
+  CHECK(Product::in_forward == std::vector{false, true});
+  CHECK(Product::in_backward == std::vector{false, true});
+  CHECK_FALSE(a.grad().defined());
+  CHECK(b.grad().to_vector<int>() == std::vector{2, 3});
+  sum(custom_function<Product>(b, a)).backward();
+  CHECK(Product::in_backward == std::vector{true, false});
+  CHECK(b.grad().to_vector<int>() == std::vector{4, 6});
+  const NoGrad no_grad;
+  custom_function<Product>(b, b);
+  CHECK(Product::in_forward == std::vector{false, false});
 }
 
 TEST_CASE("an op with more results than OutSpecs can hold is refused", "[custom]") {

@@ -113,8 +113,8 @@ def facts_and_times(folder):
     expect(-5 < age.total_seconds() < 900, 'date', report)
     if report['commit'] != 'unknown':  # built in a repository
         commit = report['commit'].removesuffix('-dirty') + '^{commit}'
-        known = subprocess.run(['git', '-C', Path(__file__).parent, 'rev-parse', '--verify', commit],
-                               capture_output=True, text=True, check=False)
+        command = ['git', '-C', Path(__file__).parent, 'rev-parse', '--verify', commit]
+        known = subprocess.run(command, capture_output=True, text=True, check=False)
         expect(known.returncode == 0, 'commit', [report['commit'], known.stderr])
     for run in runs:
         expect(len(run['times_ms']) == len(run['losses']) == 8, 'a time for each step', run)

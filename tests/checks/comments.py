@@ -1,7 +1,7 @@
 """Comments name only files and types that exist, and no documents outside the repository.
 
-Lines have at most 100 columns, and "Precision:" in the comment of a public function is its op's
-tag.
+Lines of sources, scripts and build files have at most 100 columns, and "Precision:" in the comment
+of a public function is its op's tag.
 
 Usage: comments.py OPS      (OPS: the sample program "ops")
 """
@@ -14,6 +14,10 @@ from pathlib import Path
 from check import ROOMS, ROOT, must, sources, verdict
 
 WIDTH = 100
+# A line may be wider if a literal or an address takes most of it.
+LITERAL = re.compile(r"""("|'|`)(?:(?!\1)[^\\]|\\.)*\1""")
+ADDRESS = re.compile(r'https?://\S+')
+OTHER_SUFFIXES = ('.py', '.sh', '.inc', '.js', '.build')
 COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 FILE = re.compile(
     r'(?<![\w/.<-])((?:\.\./)*[\w-]+(?:/[\w-]+)*\.(?:h|cpp|cu|md|py|sh))\b(?!\.in\b|[/(])'
@@ -55,7 +59,8 @@ TAG_OF = {
     'banned': 'banned',
 }
 DOCUMENTED = re.compile(
-    r'/\*\*(.*?)\*/\s*((?:(?:MZ_API|inline)[^;{]*?\b(\w+)\([^;{]*[;{][^\n]*\n(?:  [^\n]*\n|\}\n)*)+)',
+    r'/\*\*(.*?)\*/\s*'
+    r'((?:(?:MZ_API|inline)[^;{]*?\b(\w+)\([^;{]*[;{][^\n]*\n(?:  [^\n]*\n|\}\n)*)+)',
     re.DOTALL,
 )
 DECLARED = re.compile(r'^(?:MZ_API|inline) [\w:<>, &]+? (\w+)\(', re.MULTILINE)
@@ -76,15 +81,24 @@ def file_exists(path, name, by_name):
     return '/' not in name and name in by_name
 
 
-def complaints_about(path, text, words, by_name):
+def has_long_literal(line):
+    is_comment = line.lstrip().startswith(('#', '//', '*', '/*'))
+    found = (ADDRESS if is_comment else LITERAL).finditer(line)
+    return any(len(one.group()) > WIDTH // 2 for one in found)
+
+
+def complaints_about_width(path, text):
     is_data = False  # tables and raw strings
     for number, line in enumerate(text.splitlines(), 1):
         if 'clang-format off' in line or ('R"(' in line and ')"' not in line):
             is_data = True
         elif 'clang-format on' in line or ')"' in line:
             is_data = False
-        if len(line) > WIDTH and '"' not in line and not is_data:
+        if len(line) > WIDTH and not is_data and not has_long_literal(line):
             yield f'{path}:{number}: {len(line)} columns, expected at most {WIDTH}'
+
+
+def complaints_about(path, text, words, by_name):
     for comment in comments_of(text):
         for name in FILE.findall(comment):
             if not file_exists(path, name, by_name):
@@ -127,7 +141,11 @@ def main(program):
     }
     failures = []
     for path, text in texts.items():
+        failures += complaints_about_width(path, text)
         failures += complaints_about(path, text, words, by_name)
+    for path in (*sources(*ROOMS, 'samples', 'tests', '.package', suffixes=OTHER_SUFFIXES),
+                 Path('meson.build')):
+        failures += complaints_about_width(path, (ROOT / path).read_text(encoding='utf-8'))
     failures += complaints_about_tags(json.loads(must([program, '--json'])))
     verdict(1 if not failures else 0, failures)
 

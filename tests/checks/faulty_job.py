@@ -1,4 +1,5 @@
-"""A job of two processes in which something goes wrong, for comm_faults.py and parallel_faults.py."""
+"""A job of two processes in which something goes wrong, for comm_faults.py and
+parallel_faults.py."""
 import os
 import re
 import shutil

@@ -1,10 +1,10 @@
 """Checks every #include of the library, the comments that open headers, and the names of op files.
 
 Folders include only lower ones: tensor <- autograd <- nn, optim <- amp <- measure; cuda includes
-tensor and optim. Third-party headers are confined to a few files. A file that defines the shape rule, a kernel
-or the gradient of an op in tensor/ops/NAME.h is called NAME or NAME_PART in every folder; for an op
-in tensor/elementwise/NAME.h, elementwise_NAME. tensor/ops/list.inc has a line for each header with a
-list of ops.
+tensor and optim. Third-party headers are confined to a few files. A file that defines the shape
+rule, a kernel or the gradient of an op in tensor/ops/NAME.h is called NAME or NAME_PART in every
+folder; for an op in tensor/elementwise/NAME.h, elementwise_NAME. tensor/ops/list.inc has a line for
+each header with a list of ops.
 
 Usage: includes.py
 """

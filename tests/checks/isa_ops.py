@@ -24,7 +24,8 @@ def main(tests, custom_op):
         if done.returncode != 0:
             failures.append(f'MEZZO_CPU_ISA={isa}:\n{done.stdout}')
     bits = {isa: at(isa, tests, '[.product_bits]').stdout for isa in here}
-    bits = {isa: [line for line in text.splitlines() if line.startswith('bits of ')] for isa, text in bits.items()}
+    bits = {isa: [line for line in text.splitlines() if line.startswith('bits of ')]
+            for isa, text in bits.items()}
     first = bits[here[0]]
     if len(first) < 50:
         failures.append(f'only {len(first)} checksums of exact products, expected 50 or more')

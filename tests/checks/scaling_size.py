@@ -1,5 +1,6 @@
-"""Counts the code of loss scaling: lines without blanks and comments, and types, in every file of
-amp, optim and cuda that holds a loss scale, an overflow flag or the result of a step.
+"""Counts the code of loss scaling: lines without blanks and comments, and types (classes, structs
+and enums), in every file of amp, optim and cuda that holds a loss scale, an overflow flag or the
+result of a step. Of files that are mostly about something else, only the types of TYPES_OF count.
 
 Not counted, as they hold none of the three: master weights; the gradients that a scope sets aside
 and adds again (amp/scope_gradients); the counters of updates and their device copy (optim/clock,
@@ -21,14 +22,25 @@ FILES = re.compile(
     r'|amp/checkpoint/iteration\..*|optim/(scale_|step_re|nonfinite_location'
     r'|device_step_state).*|cuda/kernels/(deferred|scale_call)\.cu')
 RESULTS_IN_CLOCK = 'StepRecord {'
+# Types of a flag or a result in files that are not counted otherwise.
+TYPES_OF = {
+    'optim/multi_tensor.h': ('FoundInf', 'CheckFinite'),
+    'optim/optimizer.h': ('StepCondition', 'StepObserver'),
+}
 TYPE = re.compile(
-    r'^\s*(?:template\s*<[^>]*>\s*)?(?:class|struct|enum class)\s+(?:MZ_API\s+)?([\w:]+)[^;()]*\{',
+    r'^\s*(?:template\s*<[^>]*>\s*)?(?:class|struct|enum(?: class)?)\s+(?:MZ_API\s+)?([\w:]+)'
+    r'[^;(){]*\{',
     re.MULTILINE)
 
 
 def git(*words):
     return subprocess.run(['git', *words], cwd=ROOT, check=True, capture_output=True,
                           text=True).stdout
+
+
+def is_commit(name):
+    return subprocess.run(['git', 'rev-parse', '--verify', '--quiet', name + '^{commit}'], cwd=ROOT,
+                          check=False, capture_output=True).returncode == 0
 
 
 def files(commit):
@@ -43,7 +55,7 @@ def files(commit):
 def is_counted(name, commit):
     if name == 'optim/clock.h':
         return RESULTS_IN_CLOCK in text_of(name, commit)
-    return FILES.fullmatch(name)
+    return name in TYPES_OF or FILES.fullmatch(name)
 
 
 def text_of(name, commit):
@@ -56,11 +68,22 @@ def code_of(text):
     return re.sub(r'//[^\n]*', '', text)
 
 
+def counted_part(name, code):
+    """Returns the code of a file that counts: all of it, or the definitions of some types."""
+    if name not in TYPES_OF:
+        return code
+    types = '|'.join(TYPES_OF[name])
+    return '\n'.join(re.findall(rf'^(?:class|struct|enum class) (?:MZ_API )?(?:{types})\b[^;{{]*{{'
+                                r'(?:[^\n{}]*}|.*?^});', code, re.MULTILINE | re.DOTALL))
+
+
 def main():
-    commit = sys.argv[1] if len(sys.argv) > 1 else None
+    commit = sys.argv[1] if len(sys.argv) == 2 else None
+    if len(sys.argv) > 2 or (commit and not is_commit(commit)):
+        sys.exit('usage: scaling_size.py [COMMIT]')
     lines, types = 0, []
     for name in files(commit):
-        code = code_of(text_of(name, commit))
+        code = counted_part(name, code_of(text_of(name, commit)))
         count, found = sum(1 for line in code.splitlines() if line.strip()), TYPE.findall(code)
         print(f'{count:5} {name}  {" ".join(found)}')
         lines += count

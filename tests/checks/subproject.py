@@ -4,7 +4,7 @@ Checks that it configures, compiles with the given include folders and links wit
 library, which must have every source. The build has already compiled the sources, so their objects
 are taken from there.
 
-Usage: subproject.py SCRATCH_DIR MESON BUILD_DIR CPU_ARCH COMPILER...      (the last as in the build)
+Usage: subproject.py SCRATCH_DIR MESON BUILD_DIR CPU_ARCH COMPILER...   (the last as in the build)
 """
 import os
 import shutil

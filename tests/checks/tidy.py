@@ -1,9 +1,11 @@
 """Checks C++ files with clang-tidy and the checks of .clang-tidy.
 
-Usage: tidy.py BUILD_DIR [FILE...]
+Usage: tidy.py BUILD_DIR [--since COMMIT] [FILE...]
 
-Without files: those of the library and the samples that differ from the last commit.
+Without files: those of the library and the samples that differ from COMMIT; default: the last
+commit.
 """
+import argparse
 import json
 import shutil
 import sys
@@ -15,9 +17,9 @@ from second_compiler import options_of
 UNKNOWN_TO_CLANG = ['-Wno-unknown-warning-option']
 
 
-def changed_files():
-    """Returns the sources of the library and the samples that differ from the last commit."""
-    listed = must(['git', 'diff', '--name-only', '--diff-filter=d', 'HEAD'], cwd=ROOT)
+def changed_files(commit):
+    """Returns the sources of the library and the samples that differ from a commit."""
+    listed = must(['git', 'diff', '--name-only', '--diff-filter=d', commit, '--'], cwd=ROOT)
     return [name for name in listed.split()
             if name.endswith('.cpp') and not name.startswith('tests/')]
 
@@ -40,4 +42,9 @@ def main(build, files):
 
 
 if __name__ == '__main__':
-    main(sys.argv[1], sys.argv[2:] or changed_files())
+    parser = argparse.ArgumentParser()
+    parser.add_argument('build')
+    parser.add_argument('--since', metavar='COMMIT', default='HEAD')
+    parser.add_argument('files', nargs='*')
+    given = parser.parse_args()
+    main(given.build, given.files or changed_files(given.since))

@@ -1,4 +1,4 @@
-"""Checks the tour: its chapters one by one and all together, its pauses, and what the lesson quotes.
+"""Checks the tour: its chapters one by one and all together, its pauses, what the lesson quotes.
 
 A block of samples/README.md fenced as ```tour N holds lines that chapter N prints, in their order.
 

@@ -1,8 +1,8 @@
 """The models that models.cpp compares with those of torchvision and of Hugging Face's transformers.
 
 Inputs and weights are not stored: both languages compute them with filled(). The file has the
-results in evaluation mode, in f64, one tensor per model, and in its metadata the names and shapes of
-the state_dict. Of large models it has only names and shapes, and the results of a small one.
+results in evaluation mode, in f64, one tensor per model, and in its metadata the names and shapes
+of the state_dict. Of large models it has only names and shapes, and the results of a small one.
 """
 import torch
 import torchvision

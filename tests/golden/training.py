@@ -1,5 +1,5 @@
-"""The optimizers and schedules that training.cpp compares: the parameters after STEPS steps, and the
-learning rates and momenta of the first RATES steps, all in f64.
+"""The optimizers and schedules that training.cpp compares: the parameters after STEPS steps, and
+the learning rates and momenta of the first RATES steps, all in f64.
 
 Parameter and gradients are not stored: both languages compute them with drawn() of layers.py, the
 gradient of step t as drawn(t + 1).

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "../../optim/device_step_state.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
 #include "../support/optimizers.h"
 #include "../support/throws.h"
+#include "late.h"
 #include "need_device.h"
 
 using namespace mezzo;
@@ -181,4 +183,51 @@ TEST_CASE("sessions train the same on the device and on the CPU", "[gpu][amp]") 
   for (std::size_t i = 0; i < here.size(); ++i)
     CHECK(there[i] == Approx(here[i]).epsilon(level == "O0" ? 1e-5 : 2e-2));
   CHECK(here.back() < here.front());
+}
+
+namespace {
+
+/** Overflows after a number of good steps. Returns the number of steps from the one that reached
+ *  the limit of consecutive skips to the one that threw DivergenceError; 300 if none threw. */
+std::int64_t delay_of_divergence(int good_steps) {
+  constexpr int kLimit = 4;
+  const Tensor p = ones({2}, {.device = kDevice}).requires_grad_();
+  optim::FusedAdam optimizer({p}, {.lr = 0.1});
+  amp::GradScaler scaler({.max_consecutive_skips = kLimit});
+  const auto step = [&](double factor) {
+    optimizer.zero_grad();
+    scaler.scale(sum(p * factor)).backward();
+    scaler.step(optimizer);
+    scaler.update();
+  };
+  for (int i = 0; i < good_steps; ++i) step(1);
+  for (int skips = 1; skips < kLimit + 300; ++skips) try {
+      step(std::numeric_limits<double>::infinity());
+    } catch (const amp::DivergenceError&) {
+      return skips - kLimit;
+    }
+  return 300;
+}
+
+}  // namespace
+
+TEST_CASE("a divergence is reported within 100 steps, however late the device is",
+          "[gpu][optim][amp]") {
+  NEED_DEVICE();
+  constexpr std::int64_t kPollSteps = optim::DeviceStepState::kPollSteps;
+  static_assert(2 * kPollSteps <= 100);
+  // The first step is taken by the host: it is not one of those after which poll() is called.
+  for (const int good_steps : {1, 20, 46, 47, 48, 96, 97}) {
+    INFO(good_steps);
+    const LateWork late;
+    const std::int64_t delay = delay_of_divergence(good_steps);
+    CHECK(delay < 2 * kPollSteps);
+#ifndef MZ_REAL_DEVICE
+    // The record is read in the next step that is a multiple of kPollSteps, and waited for
+    // kPollSteps later.
+    const std::int64_t diverged = good_steps - 1 + 4;
+    const std::int64_t read = (diverged + kPollSteps - 1) / kPollSteps * kPollSteps;
+    CHECK(delay == read + kPollSteps - diverged);
+#endif
+  }
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "../support/catch.h"
+#include "../support/levels.h"
 #include "../support/throws.h"
 
 using namespace mezzo;
@@ -74,7 +75,7 @@ TEST_CASE("Muon refuses parameters that are no matrices, and options out of rang
 }
 
 TEST_CASE("Muon trains at every level", "[muon]") {
-  for (const char* level : {"O0", "O1", "O2", "O3", "O4", "O5"}) {
+  for (const char* level : levels::names()) {
     INFO(level);
     const nn::Sequential net = matrices();
     optim::Muon optimizer(net.parameters(), {.lr = 0.02});

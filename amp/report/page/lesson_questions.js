@@ -68,7 +68,8 @@ function survival({gradients: [one]}) {
   const lo = power2(Math.floor(one.row.lo + first + shiftOf(one.row, 0)));
   return shareQuestion(`In step ${one.step}, the non-zero elements of ${one.name} have ` +
     `magnitudes from about ${lo} to ${numberText(one.most, 3)} before scaling. Without loss ` +
-    'scaling, how many of them become zero in f16?', one.share, `${percentText(one.share)} of them lie below ` +
+    'scaling, how many of them become zero in f16?', one.share,
+    `${percentText(one.share)} of them lie below ` +
     '2⁻²⁵, half of the smallest number of f16, and become zero. See panel 2.');
 }
 

@@ -65,7 +65,7 @@ function moduleNode(node) {
 // ---- ops ----------------------------------------------------------------------------------------
 
 const ROW = 20, LANE = 9, INDENT = 12, HEAD = 26;  // px
-const GRAPH_HEADS = ['rule', 'result', 'casts for this op', 'parameters and inputs'];
+const GRAPH_HEADS = ['tag', 'result', 'casts for this op', 'parameters and inputs'];
 
 /** Returns the rows of the drawing: a row for each op, and one for each module that it enters. */
 function graphRows(ops) {
@@ -180,12 +180,12 @@ function castTable(casts) {
     return missing('No casts were recorded. Without casts around ops (levels O0, O2, O3 and O5, ' +
       'or no session) an op runs in the dtypes it is given.');
   const rows = casts.entries.map((one) => [one.module || '(outside modules)', one.op,
-    one.rule ?? '', one.direction, `${one.from} to ${one.to}`, countText(one.count),
+    one.tag ?? '', one.direction, `${one.from} to ${one.to}`, countText(one.count),
     countText(one.cache_hits ?? 0),
     countText(one.elements), bytesText(one.bytes), countText(one.overflowed ?? 0),
     countText(one.flushed ?? 0)]);
   return h('details', {open: rows.length <= 12}, h('summary', {}, 'All casts of the step'),
-    table(`Casts of step ${countText(casts.step)}`, ['Module', 'Op', 'Rule', 'Direction', 'Cast',
+    table(`Casts of step ${countText(casts.step)}`, ['Module', 'Op', 'Tag', 'Direction', 'Cast',
       'Count', 'From cache', 'Elements', 'Bytes', 'Overflowed', 'Flushed to zero'], rows,
     [5, 6, 7, 8, 9, 10]));
 }

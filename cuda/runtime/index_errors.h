@@ -1,4 +1,4 @@
-// Deferred index errors. Indices in device memory are checked by the kernel that uses them. It
+// Index errors of kernels. Indices in device memory are checked by the kernel that uses them. It
 // records the first invalid one, and the next call that synchronises with the device throws the
 // error that the CPU would throw at once. Parsed by g++ and by nvcc.
 #pragma once
@@ -13,8 +13,8 @@ namespace mezzo::gpu {
 
 /** The first invalid value, as a word in device memory: its position in the upper 32 bits, the
  *  value, clamped to 32 bits, in the lower ones. */
-using DeferredWord = unsigned long long;
-inline constexpr DeferredWord kNothingBad = ~DeferredWord{0};
+using IndexErrorWord = unsigned long long;
+inline constexpr IndexErrorWord kNothingBad = ~IndexErrorWord{0};
 
 /** The valid range of class indices. */
 struct ClassRange {
@@ -28,10 +28,10 @@ using WatchedRange = std::variant<ClassRange, op::IndexRange>;
 
 /** Returns the word in which a kernel records invalid class indices or index values. Errors:
  *  StateError within a capture if all words are in use. */
-DeferredWord* watch(Device device, const WatchedRange& range);
+IndexErrorWord* watch(Device device, const WatchedRange& range);
 
 // For captured steps, which check at each replay the ranges that they checked when captured:
-/** Prepares everything that watch() needs within a capture. Errors: those of raise_deferred. */
+/** Prepares everything that watch() needs within a capture. Errors: those of raise_index_errors. */
 void prepare_capture(Device device);
 /** Reserves the words in use until all captures are released. */
 void keep_watched(Device device);
@@ -41,14 +41,14 @@ void arm_watched(Device device);
 
 /** Throws if a kernel has recorded an invalid value since the last call, and clears the words.
  *  Called after a wait for the device's stream. Errors: IndexError. */
-void raise_deferred(Device device);
+void raise_index_errors(Device device);
 
 #if defined(__CUDACC__) || defined(MZ_EMULATED_KERNEL)
 /** Records an invalid value. Of several, the one with the lowest position is kept. Positions are
  *  below 2^32. */
-__device__ inline void note_bad(DeferredWord* word, std::int64_t place, std::int64_t value) {
+__device__ inline void note_bad(IndexErrorWord* word, std::int64_t place, std::int64_t value) {
   const std::int64_t low = value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
-  atomicMin(word, static_cast<DeferredWord>(place) << 32 | static_cast<std::uint32_t>(low));
+  atomicMin(word, static_cast<IndexErrorWord>(place) << 32 | static_cast<std::uint32_t>(low));
 }
 #endif
 

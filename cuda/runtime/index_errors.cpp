@@ -1,4 +1,4 @@
-#include "deferred.h"
+#include "index_errors.h"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ struct Watch {
   std::array<std::size_t, kWords> turns{};
   std::size_t last_turn = 0;
 
-  DeferredWord* take_turn(std::size_t i) {
+  IndexErrorWord* take_turn(std::size_t i) {
     if (turns[i] == 0) turns[i] = ++last_turn;
     return data() + i;
   }
@@ -41,7 +41,7 @@ struct Watch {
     if (std::find(armed.begin(), armed.end(), stream) == armed.end()) armed.push_back(stream);
   }
 
-  DeferredWord* data() const { return static_cast<DeferredWord*>(words.raw_data()); }
+  IndexErrorWord* data() const { return static_cast<IndexErrorWord*>(words.raw_data()); }
 };
 
 std::mutex mutex;
@@ -53,14 +53,14 @@ Watch& watch_of(Device device) { return watches()[static_cast<std::size_t>(devic
 
 /** Clears the words and waits, because kernels of any stream may write to them afterwards. */
 void reset(Watch& watch, Device device) {
-  std::array<DeferredWord, kWords> clean;
+  std::array<IndexErrorWord, kWords> clean;
   clean.fill(kNothingBad);
   const runtime::Stream stream = current_stream(device);
   runtime::copy(watch.data(), clean.data(), sizeof clean, stream);
   runtime::synchronize(stream);
 }
 
-[[noreturn]] void fail_noted(const WatchedRange& watched, DeferredWord word) {
+[[noreturn]] void fail_noted(const WatchedRange& watched, IndexErrorWord word) {
   const auto place = static_cast<std::int64_t>(word >> 32);
   const auto value = static_cast<std::int32_t>(static_cast<std::uint32_t>(word));
   if (const auto* index = std::get_if<op::IndexRange>(&watched))
@@ -80,7 +80,7 @@ void prepare_watch(Device device) {
   if (watch.words.defined()) return;
   const CategoryScope scope(MemoryCategory::workspace);
   watch.words =
-      empty_tensor({static_cast<std::int64_t>(kWords * sizeof(DeferredWord))}, DType::u8, device);
+      empty_tensor({static_cast<std::int64_t>(kWords * sizeof(IndexErrorWord))}, DType::u8, device);
   reset(watch, device);
 }
 
@@ -119,7 +119,7 @@ void arm_watched(Device device) {
   if (watch_of(device).kept > 0) watch_of(device).arm(stream);
 }
 
-DeferredWord* watch(Device device, const WatchedRange& range) {
+IndexErrorWord* watch(Device device, const WatchedRange& range) {
   prepare_watch(device);
   const runtime::Stream stream = current_stream(device);
   {
@@ -144,10 +144,10 @@ DeferredWord* watch(Device device, const WatchedRange& range) {
   return watch(device, range);
 }
 
-void raise_deferred(Device device) {
-  std::array<DeferredWord, kWords> words;
+void raise_index_errors(Device device) {
+  std::array<IndexErrorWord, kWords> words;
   WatchedRange broken;
-  DeferredWord noted = kNothingBad;
+  IndexErrorWord noted = kNothingBad;
   {
     const std::lock_guard lock(mutex);
     Watch& watch = watch_of(device);
