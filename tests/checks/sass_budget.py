@@ -128,7 +128,7 @@ BUDGETS = {
     # step of other tiles and of padded sequences
     'recurrent_persistent': [
         TensorBudget(r'persistent_forward_kernel<.*, 4, 4>', 168, 46080, 600, 32),
-        TensorBudget(r'persistent_forward_kernel<.*, 4, 8>', 255, 46080, 640, 64),
+        TensorBudget(r'persistent_forward_kernel<.*, 4, 8>', 232, 46080, 640, 64),
         TensorBudget(r'persistent_forward_kernel<.*, [13], \d>', 232, 32768, 520, 8),
     ],
     'recurrent_persistent_backward': [
