@@ -5,13 +5,13 @@
 #   tests/gpu.sh [--stage N]... [--part NAME]... [--resume] [--build DIR] [--libraries DIR[:DIR...]]
 #                [--results DIR] [--limit S] [--emulated] [--list]
 #     --stage      1: smoke test, micro, bench, captured steps (5 min); 2: all device tests (9 min);
-#                  3: ResNet-50 and GPT-2, compared with PyTorch (9 min); 4: ncu,
+#                  3: training steps of six nets, compared with PyTorch (9 min); 4: ncu,
 #                  compute-sanitizer, earlier failures (9 min). Default: all
 #     --part       only the named parts (--list prints name, stage and limit of each)
 #     --resume     skip the parts that passed according to the report
 #     --build      the build directory (build-cuda)
-#     --libraries  folders of libcublasLt and libcudnn; default: the system's, else those of
-#                  Python's nvidia-* packages
+#     --libraries  folders of libcublasLt and libcudnn; they are searched first, then the system's,
+#                  then those of Python's nvidia-* packages
 #     --results    folder (gpu-results) of the report, report.txt, and of the archive of all logs,
 #                  logs.tar.gz. Both are appended to after each part
 #     --limit      maximum seconds for each part, where less than the part's own limit
@@ -50,25 +50,41 @@ done
 
 tests=$(cd "$(dirname "$0")" && pwd)
 option=-Dcuda=enabled full=full net_levels=O0,O2,O4 nets=mlp,lenet,char_gpt
-small=() resnet_batch=256 gpt_batches=(8 16) patience=1
+small=() patience=1
+small_nets=('mlp 512' 'lenet 1024' 'char_gpt 64' 'char_lstm 64')
+large_nets=('gpt2 16' 'resnet50 256' 'gpt2 8')
 if [ -n "$emulated" ]; then
   option=-Dgpu_emulation=enabled full=tiny net_levels=O0,O2 nets=mlp
-  small=(--small) resnet_batch=2 gpt_batches=(2 3) patience=10
+  small=(--small) patience=10
+  small_nets=('mlp 4' 'lenet 4' 'char_gpt 2' 'char_lstm 2')
+  large_nets=('gpt2 3' 'resnet50 2' 'gpt2 2')
 fi
 
 # ---- the parts -----------------------------------------------------------------------------
 # part NAME STAGE SECONDS PROGRAM ARGUMENT...
 on_device=(env MEZZO_TEST_DEVICE=cuda)
+of_no_other_part='~[graph]'
+for tag in memory order overlap pinned stream attention conv format optim packed large alignment \
+  recurrent; do
+  of_no_other_part+="~[$tag]"
+done
+user_libraries=${LD_LIBRARY_PATH:-}
 all_parts() {
   local test=$build/tests/test_ bench=$build/samples/bench$emulated batch shard
   local smoke=$build/tests/gpu_smoke$emulated steps=$build/tests/gpu_steps$emulated
-  local torch=$tests/gpu/torch_steps.py
+  local torch=(env "LD_LIBRARY_PATH=$user_libraries" python3 "$tests/gpu/torch_steps.py")
+  local net_batch net
   part smoke 1 70 "$smoke" "${small[@]}"
   part micro 1 60 "$bench" --micro --device cuda --size $full --json-lines "$logs/micro.jsonl"
   part bench 1 90 "$bench" --device cuda --size $full --nets $nets --levels $net_levels --quiet \
     --together 1 --seconds 0 --json-lines "$logs/bench.jsonl"
   part graph 1 60 "${test}gpu$emulated" '[graph]'
-  part gpu 2 120 "${test}gpu$emulated"
+  # Several processes, because an error of the device ends all later tests of its process.
+  part gpu_rest 2 30 "${test}gpu$emulated" "$of_no_other_part"
+  part gpu_memory 2 30 "${test}gpu$emulated" '[memory],[order],[overlap],[pinned],[stream]'
+  part gpu_layers 2 40 "${test}gpu$emulated" '[attention],[conv],[format],[optim]'
+  part gpu_packed 2 40 "${test}gpu$emulated" '[packed]'
+  part gpu_large 2 40 "${test}gpu$emulated" '[large]'
   part amp 2 90 "${on_device[@]}" "${test}amp$emulated" \
     '[casting],[late],[levels],[masters],[overflow],[product],[scaler]'
   part samples 2 60 "${on_device[@]}" "${test}samples$emulated" '[curves]'
@@ -76,19 +92,31 @@ all_parts() {
     part ops_$shard 2 60 "${on_device[@]}" MEZZO_TEST_SHARD=$shard/4 \
       "${test}ops$emulated" '~[guards]'
   done
-  part resnet50 3 100 "$steps" "${small[@]}" resnet50 $resnet_batch O0 O1 O4
-  part torch_resnet50 3 150 python3 "$torch" resnet50 $resnet_batch O0 O1 O4
-  for batch in "${gpt_batches[@]}"; do
-    part "gpt2_b$batch" 3 60 "$steps" "${small[@]}" gpt2 "$batch" O0 O1 O4
-    part "torch_gpt2_b$batch" 3 80 python3 "$torch" gpt2 "$batch" O0 O1 O4
+  # Last: a misaligned access or blocks that wait for each other may leave the device unusable.
+  part gpu_alignment 2 30 "${test}gpu$emulated" '[alignment]'
+  part gpu_recurrent 2 30 "${test}gpu$emulated" '[recurrent]'
+  # Levels in the order of what they tell, in case the time is over. PyTorch's O1 is the counterpart
+  # of O2.
+  for net_batch in "${small_nets[@]}"; do
+    net=${net_batch% *} batch=${net_batch#* }
+    part "$net" 3 25 "$steps" "${small[@]}" "$net" "$batch" O2 O4 O1 O0
+    part "torch_$net" 3 70 "${torch[@]}" "$net" "$batch" O1 O4 O0
   done
+  for net_batch in "${large_nets[@]}"; do
+    net=${net_batch% *} batch=${net_batch#* }
+    part "${net}_b$batch" 3 60 "$steps" "${small[@]}" "$net" "$batch" O2 O4 O1 O0
+    part "torch_${net}_b$batch" 3 160 "${torch[@]}" "$net" "$batch" O1 O4 O0
+  done
+  part ratios 3 10 ratios
   part ncu 4 150 ncu_of_slowest
   for tool in memcheck racecheck; do
     part $tool 4 120 compute-sanitizer --tool $tool --error-exitcode 1 "$smoke" --small --in-process
   done
 }
 # Succeeds for parts whose whole output is reported. Of others, the end is reported if they fail.
-shows_all() { [[ $1 =~ ^(smoke|micro|bench|(torch_)?(resnet50|gpt2_b[0-9]+))$ ]]; }
+shows_all() {
+  [[ $1 =~ ^(smoke|micro|bench|ratios|(torch_)?(mlp|lenet|char_gpt|char_lstm|[a-z0-9]+_b[0-9]+))$ ]]
+}
 declare -A seconds_of_stage=([1]=300 [2]=560 [3]=560 [4]=560)
 
 # Prints the five rows of the smoke test with the lowest bandwidth, for Nsight Compute.
@@ -133,13 +161,21 @@ files = [f for place in places for f in glob.glob(place + '/nvidia/*/lib/*.so*')
 print(':'.join(sorted({os.path.dirname(f) for f in files})))
 PYTHON
 }
-loadable() {
-  local found
-  found=$(ldconfig -p 2>/dev/null)
-  [[ $found == *libcudnn.so.9* && $found == *libcublasLt.so* ]]
+# system_folders: prints the folders in which the loader finds the libraries, of any version.
+system_folders() {
+  ldconfig -p 2>/dev/null | sed -nE 's|.* => (.*)/lib(cublasLt\|cudnn)\.so[^/]*$|\1|p' | sort -u |
+    paste -sd :
 }
-[ -n "$libraries" ] || [ -n "$emulated" ] || loadable || libraries=$(wheel_folders)
-export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+# joined FOLDERS...: joins lists of folders, without the empty ones.
+joined() {
+  local all='' list
+  for list in "$@"; do all+="${list:+${all:+:}$list}"; done
+  echo "$all"
+}
+# The wheels' folders come last but always: the system may have another major version.
+[ -n "$emulated" ] ||
+  LD_LIBRARY_PATH=$(joined "$libraries" "$user_libraries" "$(system_folders)" "$(wheel_folders)")
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-$libraries}
 export MEZZO_TESTS=$tests  # where the tests find their reference files
 
 # ---- running -------------------------------------------------------------------------------
@@ -173,6 +209,12 @@ missing() {
   command -v "$1" >/dev/null || echo "$1"
 }
 
+# tool NAME: prints the program of the CUDA toolkit, or its path where it is not in PATH.
+tool() {
+  local inside=/usr/local/cuda/bin/$1
+  if [ -n "$(missing "$1")" ] && [ -x "$inside" ]; then echo "$inside"; else echo "$1"; fi
+}
+
 part() {
   local name=$1 of_stage=$2 seconds=$3 status start=$SECONDS left word tally log=$logs/$1.log
   shift 3
@@ -183,8 +225,11 @@ part() {
     [ "$of_stage" -eq "$stage" ] || return
   fi
   [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $name "* ]] || return
-  if [ $resume = yes ] && [ "$(last_status "$name")" = passed ]; then return; fi
+  if [ $resume = yes ] && [ "$name" != ratios ] && [ "$(last_status "$name")" = passed ]; then
+    return
+  fi
   left=$((stage_end - SECONDS))
+  [ "$name" != ratios ] || left=10
   [ $left -ge 5 ] || { record "$name" 'not run' "the stage's time limit is reached"; return; }
   seconds=$((seconds * patience))
   [ $seconds -le $left ] || seconds=$left
@@ -195,18 +240,21 @@ part() {
     local rows=()
     mapfile -t rows < <(slowest_rows)
     [ ${#rows[@]} -gt 0 ] || { record "$name" skipped "there is no log of the smoke test"; return; }
-    set -- ncu
+    set -- "$(tool ncu)"
+    # Only the calls that gpu_smoke times, which it marks by an NVTX range.
     # shellcheck disable=SC2016
-    [ -n "$(missing ncu)" ] || set -- bash -c 'failed=0
-      for row in "${@:2}"; do
+    [ -n "$(missing "$1")" ] || set -- bash -c 'failed=0
+      for row in "${@:3}"; do
         echo "==== $row"
-        ncu --clock-control none --launch-count 20 "$1" --in-process --only "$row" || failed=1
+        "$1" --clock-control none --nvtx --nvtx-include mezzo@timed/ --launch-count 20 "$2" \
+          --in-process --only "$row" || failed=1
       done
-      exit $failed' ncu "$build/tests/gpu_smoke" "${rows[@]}"
+      exit $failed' ncu "$1" "$build/tests/gpu_smoke" "${rows[@]}"
   elif [ "$1" = compute-sanitizer ]; then
     [ -z "$emulated" ] || { record "$name" skipped "the device is emulated"; return; }
-    [ -n "$(missing compute-sanitizer)" ] && [ -x /usr/local/cuda/bin/compute-sanitizer ] &&
-      set -- /usr/local/cuda/bin/compute-sanitizer "${@:2}"
+    set -- "$(tool compute-sanitizer)" "${@:2}"
+  elif [ "$1" = ratios ]; then
+    set -- python3 "$tests/gpu/ratios.py" "$logs"/*.log
   elif [[ $name == torch_* ]] && [ -n "$emulated" ]; then
     record "$name" skipped "the device is emulated"
     return

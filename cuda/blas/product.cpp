@@ -10,6 +10,7 @@
 #include "../own_kernels.h"
 #include "../runtime/device.h"
 #include "blas.h"
+#include "key.h"
 
 namespace mezzo::gpu {
 
@@ -86,19 +87,21 @@ bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
          !gemm.addend.transposed;
 }
 
-/** Converts the call's bias to the dtype of the result, which cuBLASLt requires. Returns an
- *  undefined tensor if it has that dtype already. */
-Tensor cast_bias(const ProductPlan& plan, blas::Gemm& call, Device device) {
-  if (!call.bias || plan.addend.dtype == call.result) return {};
-  const Tensor cast = workspace(plan.n * static_cast<std::int64_t>(item_size(call.result)), device);
-  call.bias = cast.raw_data();
+/** Copies the call's bias unless it has the dtype of the result, which cuBLASLt requires, and
+ * begins at a multiple of 16 bytes: its heuristics take the alignment of matrices only. Returns the
+ * copy, or an undefined tensor. */
+Tensor prepare_bias(const ProductPlan& plan, blas::Gemm& call, Device device) {
+  constexpr std::int64_t kBytes = 16;
+  if (!call.bias || (plan.addend.dtype == call.result && alignment(call.bias) >= kBytes)) return {};
+  const Tensor copy = workspace(plan.n * static_cast<std::int64_t>(item_size(call.result)), device);
+  call.bias = copy.raw_data();
   gemm({.m = 1,
         .n = plan.n,
-        .c = {cast.raw_data(), call.result, plan.n, 1},
+        .c = {copy.raw_data(), call.result, plan.n, 1},
         .addend = {plan.addend.data, plan.addend.dtype, 0, 1},
         .beta = 1},
        device);
-  return cast;
+  return copy;
 }
 
 template <class Op> void product(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
@@ -114,7 +117,7 @@ bool run_product_with(const blas::Epilogue& epilogue, const op::ProductPlan& pla
   if (!plan.c.data || !fits_blas(plan, call) || call.batch != 1 || call.result != call.dtype)
     return false;
   call.epilogue = epilogue;
-  const Tensor bias = cast_bias(plan, call, device);
+  const Tensor bias = prepare_bias(plan, call, device);
   return blas::gemm(call, device, current_stream(device));
 }
 
@@ -122,7 +125,7 @@ void run_product(const op::ProductPlan& plan, Device device) {
   if (!plan.c.data) return;
   blas::Gemm call;
   if (fits_blas(plan, call)) {
-    const Tensor bias = cast_bias(plan, call, device);
+    const Tensor bias = prepare_bias(plan, call, device);
     if (blas::gemm(call, device, current_stream(device))) return;
   }
   gemm(plan, device);

@@ -73,8 +73,10 @@ std::int64_t entries_of_call(const Attention& a) {
 
 /** Limits on the number of length combinations per family. Compiling a plan takes some tenths of a
  *  second, so calls with further lengths use Mezzo's own kernels. With one query, as in text
- *  generation, each call may have another number of keys. */
-constexpr int kMostLengths = 16, kMostLengthsOfOneQuery = 2;
+ *  generation, each call may have another number of keys. Plans are kept: a captured step, or a
+ *  kernel still in a stream, may use one, and if lengths come in turns, each call would find that
+ *  its plan had been replaced. */
+constexpr int kMostLengths = 128, kMostLengthsOfOneQuery = 2;
 
 class CheckedProblems {
  public:

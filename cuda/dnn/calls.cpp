@@ -90,6 +90,8 @@ void execute(const Plan& plan, const Convolution& c, Device device, runtime::Str
   execute(plan, operands, device, stream);
 }
 
+// Masked scores are -infinity, as in cudnn-frontend from cuDNN 9.10 on (`takes` requires 9.16); for
+// older versions it takes the lowest float.
 void execute(const Plan& plan, const Attention& a, Device device, runtime::Stream stream) {
   const float scale = static_cast<float>(a.scale),
               keep_probability = static_cast<float>(a.keep_probability),

@@ -97,8 +97,7 @@ __device__ __forceinline__ void load_weights(const RecurrentWeights<T>& weights,
       for (int part = 0; part < 4; ++part) {
         const int of = slice * kPatch + part / 2 * 8 + right_column(lane),
                   j = (warp + d * kPersistentWarps) * kPatch + right_row(lane) + part % 2 * 8;
-        loaded[d][gate][part / 2].item[part % 2] =
-            weights.bits(gate, of, j) | weights.bits(gate, of, j + 1) << 16;
+        loaded[d][gate][part / 2].item[part % 2] = weights.pair(gate, of, j);
       }
   }
 }
@@ -263,7 +262,7 @@ bool run_persistent(CellKind kind, const Sequences& sequences, const PersistentF
   visit_persistent(dtype, sizes, [&]<class T, int kGates, int kDepth>() {
     const ForwardCall<T> call{
         .layout = layout,
-        .weights = {static_cast<const T*>(weights.raw_data()), layout.hidden},
+        .weights = {weights.raw_data(), layout.hidden},
         .exchange = {static_cast<T*>(exchange.raw_data()), layout.depth, layout.all_tiles},
         .h = static_cast<T*>(a.h.raw_data()),
         .y = static_cast<T*>(a.y.raw_data()),

@@ -99,9 +99,23 @@ template <class T> struct Exchange {
 
 /** w_hh, row-major. Elements beyond the units are zeros. */
 template <class T> struct RecurrentWeights {
+  RecurrentWeights(const void* its_data, int its_hidden)
+      : data(static_cast<const T*>(its_data)),
+        hidden(its_hidden),
+        in_pairs(its_hidden % 2 == 0 && reinterpret_cast<std::uintptr_t>(its_data) % 4 == 0) {}
+
   const T* data;
   int hidden;
+  bool in_pairs;  // elements at even places of a row begin at multiples of 4 bytes
 
+  /** Returns elements j, which is even, and j + 1 of a row, in the halves of a word. */
+  __device__ std::uint32_t pair(int gate, int unit, int j) const {
+    if (!in_pairs) return bits(gate, unit, j) | bits(gate, unit, j + 1) << 16;
+    if (unit >= hidden || j >= hidden) return 0u;
+    const auto two =
+        *reinterpret_cast<const Pack<T, 2>*>(data + (gate * hidden + unit) * hidden + j);
+    return two.item[0].bits | std::uint32_t{two.item[1].bits} << 16;
+  }
   __device__ std::uint32_t bits(int gate, int unit, int j) const {
     const bool exists = unit < hidden && j < hidden;
     return exists ? data[(gate * hidden + unit) * hidden + j].bits : 0u;

@@ -351,7 +351,7 @@ bool run_persistent_backward(CellKind kind, const Sequences& sequences,
       return x.defined() ? static_cast<T*>(x.raw_data()) : nullptr;
     };
     const BackwardCall<T> call{.layout = layout,
-                               .weights = {at(weights), layout.hidden},
+                               .weights = {weights.raw_data(), layout.hidden},
                                .exchange = {at(exchange), patches, layout.all_tiles},
                                .y = at(a.y),
                                .h0 = at(a.h0),

@@ -5,6 +5,8 @@
 #  include <nvtx3/nvToolsExt.h>
 #endif
 
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "../../tensor/text/text.h"
@@ -68,6 +70,26 @@ Discovery discover() {
   return {0, cudaGetErrorString(code)};
 }
 
+namespace {
+
+/** Returns the version of the driver, as "570.86.15", and a space. Returns "" where the system does
+ *  not tell it. */
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line, word;
+  if (!std::getline(file, line)) return "";
+  const auto is_version = [](const std::string& text) {
+    return text.find('.') != std::string::npos &&
+           text.find_first_not_of("0123456789.") == std::string::npos;
+  };
+  std::istringstream words(line);
+  while (words >> word)
+    if (is_version(word)) return word + " ";
+  return "";
+}
+
+}  // namespace
+
 std::string description(int device) {
   const Place place = Place::current();
   cudaDeviceProp properties{};
@@ -75,9 +97,9 @@ std::string description(int device) {
   check("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, device), place);
   check("cudaDriverGetVersion", cudaDriverGetVersion(&driver), place);
   return str(static_cast<const char*>(properties.name), ", ", properties.totalGlobalMem >> 30,
-             " GiB, sm_", properties.major, properties.minor, ", driver for CUDA ", driver / 1000,
-             ".", driver % 1000 / 10, ", CUDA ", CUDART_VERSION / 1000, ".",
-             CUDART_VERSION % 1000 / 10);
+             " GiB, sm_", properties.major, properties.minor, ", driver ", driver_version(),
+             "for CUDA ", driver / 1000, ".", driver % 1000 / 10, ", CUDA ", CUDART_VERSION / 1000,
+             ".", CUDART_VERSION % 1000 / 10);
 }
 
 int compute_capability(int device) {

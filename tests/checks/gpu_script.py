@@ -2,6 +2,7 @@
 
 Usage: gpu_script.py BUILD_DIR     (of a build with the emulated device)
 """
+import json
 import os
 import re
 import signal
@@ -22,15 +23,16 @@ SMOKE_ROWS = '\n'.join(f'{f"row {i}":38} CPU 1e-7  own -  {i}.0 us  {100 - i}.5 
 PROGRAMS = {
     'bin/nvidia-smi': 'echo "A GPU, 1.0, 1 MiB"',
     'bin/python3':
-    'case $* in *torch_steps*) echo "torch_steps.py: skipped, no torch"; exit 77 ;; esac',
-    'bin/ncu': 'echo "ncu $*"',
+    'case $* in *torch_steps*) echo "torch_steps.py: skipped, no torch"; exit 77 ;; '
+    f'*ratios*) exec {sys.executable} "$@" ;; esac',
+    'bin/ncu': 'echo "ncu $*"; [[ $* == *--nvtx-include\\ mezzo@timed/* ]]',
     'bin/compute-sanitizer': 'echo "sanitizer $*"; [ "$2" = memcheck ]',
     'build/tests/gpu_smoke':
     f'echo run >>"$FOLDER/smoke_runs"; echo "{SMOKE_ROWS}"; echo "8 passed, 0 failed"',
     'build/tests/gpu_steps': 'echo "{}"',
-    'build/tests/test_amp': 'echo "device $MEZZO_TEST_DEVICE"; echo "3 passed, 1 failed"; exit 1',
     'build/tests/test_gpu':
     "[ \"${1:-}\" = '[graph]' ] && { trap '' TERM; sleep 1000; }; echo '4 passed, 0 failed'",
+    'build/tests/test_amp': 'echo "device $MEZZO_TEST_DEVICE"; echo "3 passed, 1 failed"; exit 1',
     'build/tests/test_ops': 'echo "shard $MEZZO_TEST_SHARD of $1"; echo "5 passed, 0 failed"',
     'build/tests/test_samples': 'echo "no CUDA device"; exit 77',
     'build/samples/bench': 'case $* in *--micro*) kill -SEGV $$ ;; esac; echo "a table"',
@@ -127,7 +129,10 @@ def resumption(stand):
 def other_stages(stand):
     done = stand.run('--stage', '2')
     wanted = {
-        'gpu': 'passed',
+        **{
+            f'gpu_{part}': 'passed'
+            for part in ('rest', 'memory', 'layers', 'packed', 'large', 'alignment', 'recurrent')
+        },
         'amp': 'failed',
         'samples': 'skipped',
         **{
@@ -135,6 +140,8 @@ def other_stages(stand):
             for i in (1, 2, 3, 4)
         }
     }
+    expect(list(stand.statuses(done.stdout))[-1] == 'gpu_recurrent', 'the riskiest part is last',
+           done.stdout)
     expect(done.returncode == 1 and stand.statuses(done.stdout) == wanted,
            f'stage 2: expected {wanted}', done.stdout)
     expect(
@@ -143,8 +150,9 @@ def other_stages(stand):
     done = stand.run('--stage', '3')
     statuses = stand.statuses(done.stdout)
     torch = [status for name, status in statuses.items() if name.startswith('torch')]
-    expect(done.returncode == 0 and len(statuses) == 6 and torch == ['skipped'] * 3, 'stage 3',
-           done.stdout)
+    expect(
+        done.returncode == 0 and len(statuses) == 15 and torch == ['skipped'] * 7 and
+        statuses['ratios'] == 'skipped', 'stage 3', done.stdout)
     done = stand.run('--stage', '4')
     wanted = {
         'ncu': 'passed',
@@ -167,17 +175,44 @@ def selection(stand):
     done = stand.run('--part', 'samples')
     expect(done.returncode == 77 and stand.statuses(done.stdout) == {'samples': 'skipped'},
            '--part, all skipped', done.stdout)
-    done = stand.run('--part', 'bench', '--part', 'gpu')
+    done = stand.run('--part', 'bench', '--part', 'gpu_rest')
     expect(
         done.returncode == 0 and stand.statuses(done.stdout) == {
             'bench': 'passed',
-            'gpu': 'passed'
+            'gpu_rest': 'passed'
         }, '--part', done.stdout)
     (stand.folder / 'build/tests/test_ops').unlink()
-    done = stand.run('--part', 'ops_2', '--part', 'gpu')
+    done = stand.run('--part', 'ops_2', '--part', 'gpu_rest')
     expect(
         done.returncode == 0 and 'ops_2: skipped' in done.stdout and
         'test_ops is not there' in done.stdout, 'a missing program', done.stdout)
+
+
+def step_line(**facts):
+    return json.dumps({'net': 'mlp', 'batch': 512, **facts})
+
+
+def comparison(stand):
+    """Stage 3 with times of both sides."""
+    lines = [
+        step_line(side='mezzo', level='O2', way='eager', step_ms=9.0),
+        step_line(side='mezzo', level='O2', way='captured', step_ms=2.0),
+        step_line(side='mezzo', level='O4', way='captured', error='no memory')
+    ]
+    stand.program('build/tests/gpu_steps', '\n'.join(f"echo '{line}'" for line in lines))
+    lines = [
+        step_line(side='torch 2', level='O1', way='eager', step_ms=2.2),
+        step_line(side='torch 2', level='O1', way='compiled', step_ms=5.4),
+        step_line(side='torch 2', level='O4', way='eager', step_ms=2.2)
+    ]
+    body = '\n'.join(f"echo '{line}'" for line in lines)
+    stand.program('bin/torch', body)
+    stand.program('bin/python3', f'case $* in *torch_steps*) {stand.folder}/bin/torch ;; '
+                  f'*ratios*) exec {sys.executable} "$@" ;; esac')
+    done = stand.run('--part', 'mlp', '--part', 'torch_mlp', '--part', 'ratios')
+    row = r'mlp +512 +O2 +2\.000 +2\.70 \(>= 2\.5: met\) +1\.10 \(>= 1\.2: missed\)'
+    expect(done.returncode == 0 and re.search(row, done.stdout), 'the ratios of a net', done.stdout)
+    expect(not re.search(r'mlp +512 +O4', done.stdout), 'a level without a time', done.stdout)
 
 
 def interruption(stand):
@@ -217,20 +252,23 @@ def bad_input(stand):
     expect(done.returncode == 77 and 'no NVIDIA GPU' in done.stdout, 'without a GPU', done.stdout)
 
 
+EMULATED = ('smoke', 'graph', 'mlp', 'lenet', 'char_gpt', 'char_lstm', 'gpt2_b2')
+
+
 def emulated(build, folder):
     """Checks the real programs on the emulated device."""
     done = subprocess.run([
         'bash',
         str(SCRIPT), '--emulated', '--build', build, '--results',
-        str(folder / 'emulated'), '--part', 'smoke', '--part', 'graph', '--part', 'gpt2_b2',
-        '--part', 'memcheck'
+        str(folder / 'emulated'),
+        *(word for part in EMULATED for word in ('--part', part)), '--part', 'memcheck'
     ],
                           stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT,
                           text=True,
                           check=False)
     found = Stand.statuses(None, done.stdout)
-    wanted = {'smoke': 'passed', 'graph': 'passed', 'gpt2_b2': 'passed', 'memcheck': 'skipped'}
+    wanted = {**{part: 'passed' for part in EMULATED}, 'memcheck': 'skipped'}
     expect(done.returncode == 0 and found == wanted, f'the emulated device: expected {wanted}',
            done.stdout)
     expect('GPU: emulated on the host' in done.stdout,
@@ -239,7 +277,8 @@ def emulated(build, folder):
 
 with tempfile.TemporaryDirectory() as name:
     stands = Stand(Path(name))
-    for check in (first_stage, resumption, other_stages, selection, interruption, bad_input):
+    for check in (first_stage, resumption, other_stages, selection, comparison, interruption,
+                  bad_input):
         check(stands)
     emulated(sys.argv[1], Path(name))
 expect.verdict()

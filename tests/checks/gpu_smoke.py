@@ -33,7 +33,9 @@ def all_rows(names):
     seconds = time.monotonic() - start
     print(f'all rows: {seconds:.1f} s')
     expect(done.returncode == 0, f'status {done.returncode}, expected 0', done.stdout)
-    expect(done.stdout.startswith('device: '), 'the first line describes the device', done.stdout)
+    expect(
+        re.match(r'device: .*; Mezzo .*, commit .*; 20\d\d-\d\d-\d\dT[\d:]*Z\n', done.stdout),
+        'the first line describes device, versions and time', done.stdout)
     rows = rows_of(done.stdout)
     expect(list(rows) == names, 'every row once, in the order of --list', done.stdout)
     expect(tally_of(done.stdout) == (len(names), 0), 'the tally', done.stdout)

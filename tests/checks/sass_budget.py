@@ -13,7 +13,8 @@ full, with the branches that only rows of several chunks take: it executes at mo
 An H100 executes 30.9e12 instructions of threads per second and moves 4.3e12 bytes (copies of bf16
 to bf16): a kernel that loads and stores 4 bytes per element has 29 instructions for it.
 
-Without nvdisasm (see tests/run.sh) only resources are checked, from ptxas.
+Without nvdisasm (see tests/run.sh) only resources are checked, from ptxas, and the check counts as
+skipped; with CI=true it fails.
 
 Usage: sass_budget.py FOLDER NVCC FLAG...   (FOLDER: where nvdisasm may be, below the build folder)
 """
@@ -26,7 +27,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from check import ROOT, in_parallel, must, run, verdict
+from check import ROOT, in_parallel, must, run, skip, verdict
 
 
 class Budget(NamedTuple):
@@ -50,6 +51,7 @@ class TensorBudget(NamedTuple):
     products: int  # HMMA on that way, at least
     matrix_loads: int = 0  # LDSM on that way, at least; then the step has no generic LD
     stack: int = 0  # bytes; of slow forms
+    spills: int = 0  # bytes
 
 
 BUDGETS = {
@@ -67,14 +69,14 @@ BUDGETS = {
         Budget(r'gradient_packs_kernel<mezzo::op::Mul>', 64, 43, 8, 3, 2),
     ],
     # a step is a tile of keys, or of queries; rows of up to 64 and of up to 128. The counted way
-    # has the arithmetic of masks and dropout. Not the f16 gradients of rows of up to 64, which
-    # spill a register
+    # has the arithmetic of masks and dropout
     'attention_tensor': [
         TensorBudget(r'attention_kernel<.*, 64>', 168, 46080, 3200, 104, 53, 16),
         TensorBudget(r'attention_kernel<.*, 128>', 168, 46080, 2080, 60, 31, 16),
     ],
     'attention_tensor_backward': [
         TensorBudget(r'gradients_kernel<mezzo::BFloat16, 64>', 168, 47104, 2900, 152, 78, 16),
+        TensorBudget(r'gradients_kernel<mezzo::Half, 64>', 168, 47104, 3200, 152, 78, 24, 12),
         TensorBudget(r'gradients_kernel<.*, 128>', 168, 46080, 2600, 220, 160, 32),
     ],
     # for a score; the way of rows that begin within a block of random numbers
@@ -101,6 +103,8 @@ BUDGETS = {
         Budget(r'packed_loss_kernel<mezzo::BFloat16', 48, 29, 32, 4, 0),
         Budget(r'packed_gradient_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
     ],
+    # of 16 bits; a thread copies four words of 16 bytes, on the counted way one of 8
+    'join': [Budget(r'join_kernel', 40, 10, 32, 3, 3)],
     'layer_norm': [
         Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, true, false>', 64, 28, 32, 4, 4),
         Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, false, false>', 56, 19, 32, 4, 4),  # rms
@@ -112,7 +116,10 @@ BUDGETS = {
         Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, true>', 128, 39, 32, 8, 4, loop=True),
     ],
     # a x + b y in 16 bits has 43; the counted way also writes down a non-finite element
-    'lists': [Budget(r'axpby_kernel<float>', 64, 59, 4, 2, 1, 64, True)],
+    'lists': [
+        Budget(r'axpby_kernel<float>', 64, 59, 4, 2, 1, 64, True),
+        Budget(r'partial_norm_kernel<float>', 48, 34, 4, 1, 0, 64, True),
+    ],
     # for each window of an element; 8 bytes of it are the position
     'pool': [Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8>', 48, 23, 8, 2, 0, loop=True)],
     # 36 for its 5 bytes; the division and the random numbers take more
@@ -121,7 +128,7 @@ BUDGETS = {
     # step of other tiles and of padded sequences
     'recurrent_persistent': [
         TensorBudget(r'persistent_forward_kernel<.*, 4, 4>', 168, 46080, 600, 32),
-        TensorBudget(r'persistent_forward_kernel<.*, 4, 8>', 255, 46080, 640, 64),
+        TensorBudget(r'persistent_forward_kernel<.*, 4, 8>', 232, 46080, 640, 64),
         TensorBudget(r'persistent_forward_kernel<.*, [13], \d>', 232, 32768, 520, 8),
     ],
     'recurrent_persistent_backward': [
@@ -377,9 +384,9 @@ def failures_of(budget, kernel, has_sass):
     failures = []
     if kernel.registers > budget.registers:
         failures.append(f'{kernel.registers} registers, of {budget.registers}')
-    if kernel.spills:
-        failures.append(f'{kernel.spills} bytes of spills')
     is_tensor = isinstance(budget, TensorBudget)
+    if kernel.spills > (budget.spills if is_tensor else 0):
+        failures.append(f'{kernel.spills} bytes of spills')
     if is_tensor and kernel.shared > budget.shared:
         failures.append(f'{kernel.shared} bytes of shared memory, of {budget.shared}')
     # slow forms, which are called, may have a frame
@@ -408,8 +415,7 @@ def main(folder, *nvcc):
     sys.setrecursionlimit(100000)  # ways of many blocks
     disassembler = find_disassembler(folder, nvcc[0])
     if not disassembler:
-        print('nvdisasm was not found: instructions are not checked, only resources '
-              '(pip install nvidia-cuda-nvdisasm)')
+        print('nvdisasm was not found: only resources are checked')
     elif run([disassembler, '--version']).returncode != 0:
         verdict(0, [f'{disassembler} does not start'])
     passed, failures = 0, []
@@ -425,6 +431,9 @@ def main(folder, *nvcc):
                 found = failures_of(budget, kernel, bool(disassembler))
                 failures += found
                 passed += not found
+    if not disassembler and not failures:
+        skip('instructions were not counted: nvdisasm was not found '
+             '(pip install nvidia-cuda-nvdisasm)')
     verdict(passed, failures)
 
 

@@ -199,6 +199,7 @@ void multiply(const Gemm& g, const Algorithm&, const Tensor&, Device, runtime::S
   check(g.c, g.m, g.n);
   require(!g.c.transposed && !g.addend.transposed, "the result is transposed");
   require(!(g.bias && g.beta != 0), "a bias beside an addend");
+  require(reinterpret_cast<std::uintptr_t>(g.bias) % 16 == 0, "the bias is not 16-byte aligned");
   require(g.result == g.dtype || (is_low(g.dtype) && g.result == DType::f32),
           "a result of another dtype");
   require(g.result == g.dtype || g.epilogue.kind == Epilogue::Kind::none,

@@ -109,6 +109,9 @@ TEST_CASE("reductions, norms and losses accept views at any offset", "[gpu][alig
     });
     check_bits("a product", dtype,
                [](const Tensor& x, const Tensor& y) { return matmul(x, y.t()); });
+    check_bits("a product with a bias", dtype, [](const Tensor& x, const Tensor& y) {
+      return linear(x, y, x.select(0, 1).narrow(0, 1, kRows));
+    });
   }
 }
 

@@ -131,6 +131,70 @@ constexpr Small kSmall[] = {
     {"whole_norm_kernel", 256, "256 channels with a block of 1,024 threads each"},
 };
 
+/** With fewer bytes in flight per multiprocessor, memory is not used in full. */
+constexpr std::int64_t kEnoughBytes = 20 << 10;
+
+/** The bytes that a thread loads before it needs the first of them, in 16 bits: the loads that
+ *  tests/checks/sass_budget.py counts. */
+struct InFlight {
+  const char* kernel;
+  std::int64_t bytes;       // 0: not checked
+  const char* reason = "";  // why it is not checked
+  bool loops = false;       // threads loop over any number of elements
+};
+constexpr const char* kProducts = "bound by products, not by memory";
+constexpr const char* kAnyLayout = "for any layout: loads elements one by one";
+constexpr InFlight kInFlight[] = {
+    {"attention_kernel", 0, kProducts},
+    {"axpby_kernel", 16},
+    {"copy_kernel", 0, kAnyLayout},
+    {"copy_packs_kernel", 16},
+    {"forward_kernel", 0, kAnyLayout},
+    {"forward_packs_kernel", 16},
+    {"gradient_packs_kernel", 16},
+    {"gradient_sums_kernel", 0, kAnyLayout},
+    {"gradients_kernel", 0, kProducts},
+    {"join_segments_kernel", 0, "joins what segment_sums_kernel left of 16,384 indices"},
+    {"max_kernel", 0, "loads the elements of windows, most of them from the cache"},
+    {"moments_kernel", 0, kAnyLayout},
+    {"norm_backward_kernel", 0, kAnyLayout},
+    {"normalise_kernel", 0, kAnyLayout},
+    {"offsets_kernel", 0, "of attention's gradients; takes little of their time"},
+    {"packed_backward_kernel", 128, "", true},
+    {"packed_column_sum_kernel", 64, "", true},
+    {"packed_gradient_kernel", 64},
+    {"packed_gradient_sums_kernel", 64, "", true},
+    {"packed_loss_kernel", 64},
+    {"packed_moments_kernel", 64, "", true},
+    {"packed_norm_gradient_kernel", 64, "", true},
+    {"packed_norm_kernel", 64},
+    {"packed_normalise_kernel", 64, "", true},
+    {"packed_run_gradient_kernel", 64, "", true},
+    {"packed_run_moments_kernel", 32, "", true},
+    {"packed_run_norm_kernel", 64, "", true},
+    {"packed_run_sums_kernel", 64, "", true},
+    {"plane_max_backward_kernel", 32},
+    {"reduce_kernel", 0, kAnyLayout},
+    {"segment_sums_kernel", 64, "", true},
+    {"take_kernel", 0, "loads rows by index, in words of up to 16 bytes"},
+    {"update_kernel", 32},
+    {"whole_backward_kernel", 0, kAnyLayout},
+    {"whole_norm_kernel", 0, kAnyLayout},
+};
+
+/** Checks that a launch of many blocks has enough bytes in flight. A grid that is resident at once,
+ *  whose threads do not loop, has all its loads in flight. */
+void check_bytes_in_flight(const Launch& launch) {
+  if (launch.blocks < kEnoughBlocks) return;
+  const auto* const entry = std::find_if(std::begin(kInFlight), std::end(kInFlight),
+                                         [&](auto& of) { return launch.kernel == of.kernel; });
+  INFO(launch.kernel << " " << launch.blocks << " x " << launch.threads);
+  REQUIRE(entry != std::end(kInFlight));
+  const std::int64_t resident = launch.resident_threads() * emulator::kMultiprocessors;
+  if (entry->bytes == 0 || (!entry->loops && launch.blocks * launch.threads <= resident)) return;
+  CHECK(launch.bytes_in_flight(entry->bytes) >= kEnoughBytes);
+}
+
 /** Kernels with too few blocks, and the largest number of blocks. */
 using TooFew = std::map<std::string, std::int64_t>;
 
@@ -172,6 +236,7 @@ TEST_CASE("the kernels of training steps fill a GPU", "[gpu][fill]") {
   const auto check = [&](const char* net, const std::vector<Launch>& launches) {
     INFO(net);
     CHECK(launches.size() > 6);
+    for (const Launch& launch : launches) check_bytes_in_flight(launch);
     for (const auto& [kernel, blocks] : too_few(launches)) {
       INFO(kernel << " has " << blocks << " blocks");
       CHECK(blocks <= listed[kernel]);
@@ -190,6 +255,52 @@ TEST_CASE("the kernels of training steps fill a GPU", "[gpu][fill]") {
     INFO(small.kernel);
     CHECK(most[small.kernel] == small.blocks);
   }
+}
+
+TEST_CASE("grids of more than 2^31 elements cover them", "[gpu][fill]") {
+  const LargeDryRun scope;
+  constexpr std::int64_t kRows = (std::int64_t{1} << 18) + 64, kColumns = 8192;
+  const Tensor x = zeros({kRows, kColumns}, {.dtype = bf16, .device = kDevice}),
+               w = zeros({kColumns}, {.dtype = bf16, .device = kDevice}),
+               odd = x.narrow(1, 1, kColumns - 1);  // no packs
+  // Checks the kernel of a call's first launch. `each`: elements per thread, or 0 for a block per
+  // row.
+  const auto check = [](const char* kernel, const Tensor& operand, std::int64_t each,
+                        const auto& call) {
+    const emulator::FillLog log;
+    call();
+    INFO(kernel << " of " << operand.size(1) << " columns");
+    REQUIRE(!log.launches.empty());
+    const Launch& first = log.launches[0];
+    CHECK(first.kernel == kernel);
+    if (each == 0) {
+      CHECK(first.blocks == operand.size(0));
+    } else {
+      const std::int64_t of_block = first.threads * each;
+      CHECK(first.blocks == (operand.numel() + of_block - 1) / of_block);
+    }
+  };
+  check("forward_packs_kernel", x, 8, [&] { relu(x); });
+  check("forward_packs_kernel", x, 8, [&] { x + x; });
+  check("forward_kernel", odd, 8, [&] { relu(odd); });
+  check("copy_packs_kernel", x, 8, [&] { x.to(f16); });
+  check("copy_packs_kernel", x, 8, [&] { x.clone(); });
+  check("copy_kernel", odd, 8, [&] { odd.contiguous(); });
+  check("packed_softmax_kernel", x, 0, [&] { softmax(x, 1); });
+  check("packed_norm_kernel", x, 0, [&] { layer_norm(x, {kColumns}, {.weight = w, .bias = w}); });
+  check("packed_row_sum_kernel", x, 0, [&] { sum(x, 1); });
+  check("reduce_kernel", odd, 0, [&] { sum(odd, 1); });
+  check("transpose_kernel", x, 16, [&] { x.t().contiguous(); });
+  check("join_kernel", x, 32, [&] {
+    cat({x.slice(0, 0, kRows / 2), x.slice(0, kRows / 2, kRows)});
+  });
+  // Threads loop over the elements: the numbers of blocks are those that fill the GPU.
+  const emulator::FillLog log;
+  sum(x);
+  sum(x, 0);
+  for (const Launch& launch : log.launches)
+    if (launch.kernel == "reduce_kernel" || launch.kernel == "packed_column_sum_kernel")
+      CHECK(launch.blocks >= kEnoughBlocks);
 }
 
 TEST_CASE("cross entropy of few lines of many classes fills a GPU", "[gpu][fill]") {

@@ -89,6 +89,16 @@ TEST_CASE("norms of rows of any width agree with the CPU's in f64", "[gpu][packe
   });
 }
 
+TEST_CASE("norms of bf16 with weights of f16 agree with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(19);
+  for (const Shape& shape : {Shape{9, 264}, Shape{3, 768}, Shape{2, 8192}, Shape{5, 770}}) {
+    const auto all = norm_operands(shape[0], shape[1], bf16, f16);
+    check_layer_norm(all);
+    check_rms_norm({all[0], all[1]});
+  }
+}
+
 TEST_CASE("norms with and without weight and bias, of one row and of many", "[gpu][packed]") {
   NEED_DEVICE();
   manual_seed(12);

@@ -1,11 +1,15 @@
-// gpu_steps: times eager and captured training steps of a large net, for comparison with
-// torch_steps.py.
-//   gpu_steps resnet50 BATCH LEVEL...     224 x 224 images, channels-last, SGD
-//   gpu_steps gpt2 BATCH LEVEL...         124 million weights, 1024 tokens, AdamW
-//   --small first                         a few channels and tokens, for an emulated device
-// Each line is a JSON object: net, batch, level, way (eager or captured), the median step in ms and
-// the last loss; or an error in their place. Each step is synchronised. Status: 0, 1 where
-// something failed, 2 wrong usage, 77 no device.
+// gpu_steps: times eager and captured training steps of a net, for comparison with torch_steps.py.
+//   gpu_steps NET BATCH LEVEL...
+//     mlp, lenet        28 x 28 images, Adam; sizes of the bench
+//     char_gpt          6 blocks, 256 characters, AdamW; sizes of the bench
+//     char_lstm         2 layers, 256 characters from a state of zeros, Adam; sizes of the bench
+//     gpt2              124 million weights, 1024 tokens, AdamW
+//     resnet50          224 x 224 images, channels-last, SGD
+//   --small first       a few channels and tokens, for an emulated device
+// The first line is a JSON object: device with the versions of driver and libraries, version and
+// commit of Mezzo, date. Each other line is one: net, batch, level, way (eager or captured), the
+// median step in ms and the last loss; or an error in their place. Each step is synchronised.
+// Status: 0, 1 where something failed, 2 wrong usage, 77 no device.
 #include <mezzo.h>
 
 #include <algorithm>
@@ -15,7 +19,11 @@
 #include <iostream>
 #include <memory>
 
+#include "../../measure/environment.h"
 #include "../../samples/nets/char_gpt.h"
+#include "../../samples/nets/char_lstm.h"
+#include "../../samples/nets/lenet.h"
+#include "../../samples/nets/mlp.h"
 
 namespace {
 
@@ -28,8 +36,13 @@ struct Options {
   std::vector<std::string> levels;
 };
 
-constexpr int kWarmUp = 16;  // initial overflows of the loss scale delay the capture
-constexpr int kTimed = 20;
+// Initial overflows of the loss scale delay the capture. O0 has none, and its steps take longest.
+int warm_up_steps(const std::string& level) { return level == "O0" ? 4 : 16; }
+/** Returns how many steps are timed: those of about a second. */
+int timed_steps(double ms) { return static_cast<int>(std::clamp(1000 / ms, 6.0, 100.0)); }
+
+/** The number of characters of the bench's text. */
+constexpr std::int64_t kCharacters = 27;
 
 /** A net in training. */
 class Training {
@@ -66,46 +79,125 @@ class TrainingOf final : public Training {
   Loss loss_;
 };
 
+/** Returns the training of a net on a batch; `loss` reads nothing on the host. */
+template <class Optimizer, class Net, class OptimizerOptions>
+std::unique_ptr<Training> training_of(const Net& net, const OptimizerOptions& options,
+                                      const std::string& level,
+                                      Tensor (*loss)(const Net&, const std::vector<Tensor>&),
+                                      std::vector<Tensor> batch) {
+  auto training =
+      std::make_unique<TrainingOf<Net, Optimizer, OptimizerOptions>>(net, options, level, loss);
+  training->batch = std::move(batch);
+  return training;
+}
+
+std::vector<Tensor> digits(const Options& o, Device device) {
+  return {rand({o.batch, 1, 28, 28}, {.device = device}),
+          randint(0, 10, {o.batch}, {.dtype = i64, .device = device})};
+}
+
+template <class Net>
+std::unique_ptr<Training> digit_training(const Net& net, const Options& o, const std::string& level,
+                                         Device device) {
+  net.to(device);
+  return training_of<optim::Adam>(
+      net, optim::AdamOptions{.lr = 1e-3}, level,
+      +[](const Net& model, const std::vector<Tensor>& in) {
+        return cross_entropy(model(in[0]), in[1]);
+      },
+      digits(o, device));
+}
+
+std::unique_ptr<Training> mlp(const Options& o, const std::string& level, Device device) {
+  return digit_training(samples::Mlp(o.small ? 64 : 4096), o, level, device);
+}
+
+std::unique_ptr<Training> lenet(const Options& o, const std::string& level, Device device) {
+  return digit_training(samples::LeNet(o.small ? 4 : 32), o, level, device);
+}
+
+std::unique_ptr<Training> char_lstm(const Options& o, const std::string& level, Device device) {
+  using samples::CharLstm;
+  const CharLstm net({.vocabulary = kCharacters, .width = o.small ? 16 : 512});
+  net.to(device);
+  const auto characters = [&] {
+    return randint(0, kCharacters, {o.small ? 16 : 256, o.batch}, {.dtype = i64, .device = device});
+  };
+  return training_of<optim::Adam>(net, optim::AdamOptions{.lr = 2e-3}, level,
+                                  +[](const CharLstm& model, const std::vector<Tensor>& in) {
+                                    return cross_entropy(model(in[0]).logits.flatten(0, 1),
+                                                         in[1].flatten());
+                                  },
+                                  {characters(), characters()});
+}
+
+std::unique_ptr<Training> transformer(const samples::CharGptOptions& sizes,
+                                      const optim::AdamWOptions& options, const Options& o,
+                                      const std::string& level, Device device) {
+  using samples::CharGpt;
+  const CharGpt net(sizes);
+  net.to(device);
+  const auto tokens = [&] {
+    return randint(0, sizes.vocabulary, {o.batch, sizes.block}, {.dtype = i64, .device = device});
+  };
+  return training_of<optim::AdamW>(net, options, level,
+                                   +[](const CharGpt& model, const std::vector<Tensor>& in) {
+                                     return cross_entropy(model(in[0]).flatten(0, 1),
+                                                          in[1].flatten());
+                                   },
+                                   {tokens(), tokens()});
+}
+
+std::unique_ptr<Training> char_gpt(const Options& o, const std::string& level, Device device) {
+  return transformer({.vocabulary = kCharacters,
+                      .block = o.small ? 16 : 256,
+                      .layers = o.small ? 2 : 6,
+                      .heads = o.small ? 2 : 6,
+                      .width = o.small ? 16 : 384},
+                     {.lr = 1e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1}, o, level, device);
+}
+
+std::unique_ptr<Training> gpt2(const Options& o, const std::string& level, Device device) {
+  return transformer({.vocabulary = o.small ? 64 : 50304,
+                      .block = o.small ? 16 : 1024,
+                      .layers = o.small ? 2 : 12,
+                      .heads = o.small ? 2 : 12,
+                      .width = o.small ? 32 : 768},
+                     {.lr = 1e-4, .weight_decay = 0.1}, o, level, device);
+}
+
 std::unique_ptr<Training> resnet50(const Options& o, const std::string& level, Device device) {
   using nn::models::ResNet;
   const std::int64_t pixels = o.small ? 32 : 224, classes = o.small ? 10 : 1000;
   const ResNet net(
       {.depth = 50, .num_classes = classes, .width = o.small ? 4 : 64, .zero_init_residual = true});
   net.to(device).to(MemoryFormat::channels_last);
-  const optim::SgdOptions options{.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4};
-  auto training = std::make_unique<TrainingOf<ResNet, optim::SGD, optim::SgdOptions>>(
-      net, options, level, [](const ResNet& model, const std::vector<Tensor>& in) {
-        return cross_entropy(model(in[0]), in[1]);
-      });
   const Tensor images = randn({o.batch, 3, pixels, pixels}, {.device = device});
-  training->batch = {images.contiguous(MemoryFormat::channels_last),
-                     randint(0, classes, {o.batch}, {.dtype = i64, .device = device})};
-  return training;
+  return training_of<optim::SGD>(
+      net, optim::SgdOptions{.lr = 0.01, .momentum = 0.9, .weight_decay = 1e-4}, level,
+      +[](const ResNet& model, const std::vector<Tensor>& in) {
+        return cross_entropy(model(in[0]), in[1]);
+      },
+      {images.contiguous(MemoryFormat::channels_last),
+       randint(0, classes, {o.batch}, {.dtype = i64, .device = device})});
 }
 
-std::unique_ptr<Training> gpt2(const Options& o, const std::string& level, Device device) {
-  using samples::CharGpt;
-  const std::int64_t length = o.small ? 16 : 1024, vocabulary = o.small ? 64 : 50304;
-  const CharGpt net({.vocabulary = vocabulary,
-                     .block = length,
-                     .layers = o.small ? 2 : 12,
-                     .heads = o.small ? 2 : 12,
-                     .width = o.small ? 32 : 768});
-  net.to(device);
-  const optim::AdamWOptions options{.lr = 1e-4, .weight_decay = 0.1};
-  auto training = std::make_unique<TrainingOf<CharGpt, optim::AdamW, optim::AdamWOptions>>(
-      net, options, level, [](const CharGpt& model, const std::vector<Tensor>& in) {
-        return cross_entropy(model(in[0]).flatten(0, 1), in[1].flatten());
-      });
-  const auto tokens = [&] {
-    return randint(0, vocabulary, {o.batch, length}, {.dtype = i64, .device = device});
-  };
-  training->batch = {tokens(), tokens()};
-  return training;
+struct NetEntry {
+  std::string_view name;
+  std::unique_ptr<Training> (*make)(const Options& o, const std::string& level, Device device);
+};
+constexpr NetEntry kNets[] = {{"mlp", mlp},           {"lenet", lenet},
+                              {"char_gpt", char_gpt}, {"char_lstm", char_lstm},
+                              {"gpt2", gpt2},         {"resnet50", resnet50}};
+
+const NetEntry* find_net(std::string_view name) {
+  for (const NetEntry& entry : kNets)
+    if (entry.name == name) return &entry;
+  return nullptr;
 }
 
 /** Returns the median step time in milliseconds. */
-double median_step(const std::function<Tensor()>& step, Device device, double& loss) {
+double median_step(const std::function<Tensor()>& step, int warm_up, Device device, double& loss) {
   Tensor last;
   const auto timed = [&] {
     const auto start = std::chrono::steady_clock::now();
@@ -114,12 +206,14 @@ double median_step(const std::function<Tensor()>& step, Device device, double& l
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
         .count();
   };
-  for (int i = 0; i < kWarmUp; ++i) timed();
-  std::vector<double> times;
-  for (int i = 0; i < kTimed; ++i) times.push_back(timed());
+  double ms = 0;
+  for (int i = 0; i < warm_up; ++i) ms = timed();
+  std::vector<double> times(static_cast<std::size_t>(timed_steps(ms)));
+  for (double& time : times) time = timed();
   loss = last.item<double>();
-  std::nth_element(times.begin(), times.begin() + kTimed / 2, times.end());
-  return times[kTimed / 2];
+  const auto middle = times.begin() + std::ssize(times) / 2;
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
 }
 
 /** Returns a line of text as a JSON string. */
@@ -142,14 +236,14 @@ bool report(const Options& o, const std::string& level, bool captured, Device de
   try {
     empty_cache(device);
     manual_seed(1);
-    const auto training = o.net == "gpt2" ? gpt2(o, level, device) : resnet50(o, level, device);
+    const auto training = find_net(o.net)->make(o, level, device);
     gpu::CapturedStep step(
         [&](const std::vector<Tensor>& in) { return std::vector{training->step(in)}; },
         {.device = device});
     double loss = 0;
     const double ms = median_step(
         [&] { return captured ? step(training->batch)[0] : training->step(training->batch); },
-        device, loss);
+        warm_up_steps(level), device, loss);
     if (captured && step.captures() == 0) throw StateError("the step was not captured");
     char text[128];
     std::snprintf(text, sizeof text, ", \"step_ms\": %.3f, \"samples_per_s\": %.1f, \"loss\": %.4f",
@@ -175,8 +269,10 @@ Options parsed(int argc, char** argv) {
     o.batch = std::atoll(words[1].c_str());
     o.levels.assign(words.begin() + 2, words.end());
   }
-  if ((o.net != "resnet50" && o.net != "gpt2") || o.batch < 1) {
-    std::cerr << "gpu_steps: expected [--small] resnet50|gpt2 BATCH LEVEL...\n";
+  if (!find_net(o.net) || o.batch < 1) {
+    std::string names;
+    for (const NetEntry& entry : kNets) names += str(names.empty() ? "" : "|", entry.name);
+    std::cerr << "gpu_steps: expected [--small] " << names << " BATCH LEVEL...\n";
     std::exit(2);
   }
   return o;
@@ -193,6 +289,10 @@ int main(int argc, char** argv) {
     std::cout << "gpu_steps: skipped, " << e.what() << "\n";
     return 77;
   }
+  const Environment e = environment(device);
+  std::cout << "{\"side\": \"mezzo\", \"device\": " << quoted(e.hardware)
+            << ", \"version\": " << quoted(e.version) << ", \"commit\": " << quoted(e.commit)
+            << ", \"date\": " << quoted(e.date) << "}" << std::endl;
   bool all_worked = true;
   for (const std::string& level : o.levels)
     for (const bool captured : {false, true})

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """Times training steps in PyTorch: the nets, batches, levels and way of timing of gpu_steps.
 
-    torch_steps.py resnet50 BATCH LEVEL...     224 x 224 images, channels-last, SGD
-    torch_steps.py gpt2 BATCH LEVEL...         124 million weights, 1024 tokens, AdamW
-    --small                                    a few channels and tokens
-    --cpu                                      on the CPU, to try the script out
+    torch_steps.py NET BATCH LEVEL...     mlp, lenet, char_gpt, char_lstm, gpt2 or resnet50
+    --small                               a few channels and tokens
+    --cpu                                 on the CPU, to try the script out
 
-Levels: O0 is f32 without TF32; O1 autocast to f16 with a GradScaler; O4 autocast to bf16. Each runs
-eagerly and with torch.compile, which needs a C compiler. Each line is a JSON object as in
-gpu_steps. Status: 0, 1 where an eager step failed, 77 without torch or a GPU.
+Levels: O0 is f32 without TF32; O1 autocast to f16 with a GradScaler, the counterpart of Mezzo's O1
+and O2; O4 autocast to bf16. Each runs eagerly and, except O0, with torch.compile, which needs a C
+compiler. The first line is a JSON object: device, versions of driver and libraries, date. Each
+other line is one as in gpu_steps. Status: 0, 1 where an eager step failed, 77 without torch or a
+GPU.
 """
 import argparse
 import contextlib
+import datetime
 import json
+import re
 import statistics
 import sys
 import time
@@ -28,7 +31,76 @@ import torch_nets  # noqa: E402
 
 functional = torch.nn.functional
 LOW = {'O1': torch.float16, 'O4': torch.bfloat16}
-WARM_UP, TIMED = 16, 20
+CHARACTERS = 27  # of the bench's text
+
+
+def warm_up_steps(level):
+    return 4 if level == 'O0' else 16
+
+
+def timed_steps(ms):
+    """Returns how many steps are timed: those of about a second."""
+    return int(min(max(1000 / ms, 6), 100))
+
+
+def adam(parameters, device, lr):
+    return torch.optim.Adam(parameters, lr=lr, **fused(torch.optim.Adam, device))
+
+
+def digits(net, batch, device):
+    net = net.to(device)
+    x = torch.rand(batch, 1, 28, 28, device=device)
+    return net, adam(net.parameters(), device, 1e-3), x, torch.randint(10, (batch,), device=device)
+
+
+def mlp(batch, small, device):
+    return digits(torch_nets.Mlp({'fc1.weight': (64 if small else 4096, 784)}, {}), batch, device)
+
+
+def lenet(batch, small, device):
+    shapes = {'conv1.weight': (4 if small else 32, 1, 5, 5)}
+    return digits(torch_nets.LeNet(shapes, {}), batch, device)
+
+
+class StatelessLstm(torch_nets.CharLstm):
+    """Begins each stretch with a state of zeros."""
+
+    def forward(self, x):
+        return self.read(x, None)[0]
+
+
+def char_lstm(batch, small, device):
+    length, width = (16, 16) if small else (256, 512)
+    shapes = {f'lstm.weight_ih_l{i}': (4 * width, width) for i in range(2)}
+    shapes['embedding.weight'] = (CHARACTERS, width)
+    net = StatelessLstm(shapes, {}).to(device)
+    x, y = (torch.randint(CHARACTERS, (length, batch), device=device) for _ in range(2))
+    return net, adam(net.parameters(), device, 2e-3), x, y
+
+
+def transformer(sizes, options, batch, device):
+    length, vocabulary, layers, heads, width = sizes
+    shapes = {'token.weight': (vocabulary, width), 'position.weight': (length, width)}
+    shapes.update({f'blocks.{i}.attention.qkv.weight': (3 * width, width) for i in range(layers)})
+    net = torch_nets.CharGpt(shapes, {'heads': str(heads)})
+    for p in net.parameters():
+        if p.dim() >= 2:
+            torch.nn.init.normal_(p, std=0.02)
+    net = net.to(device)
+    x, y = (torch.randint(vocabulary, (batch, length), device=device) for _ in range(2))
+    kind = torch.optim.AdamW
+    optimizer = kind(net.parameters(), weight_decay=0.1, **options, **fused(kind, device))
+    return net, optimizer, x, y
+
+
+def char_gpt(batch, small, device):
+    sizes = (16, CHARACTERS, 2, 2, 16) if small else (256, CHARACTERS, 6, 6, 384)
+    return transformer(sizes, {'lr': 1e-3, 'betas': (0.9, 0.99)}, batch, device)
+
+
+def gpt2(batch, small, device):
+    sizes = (16, 64, 2, 2, 32) if small else (1024, 50304, 12, 12, 768)
+    return transformer(sizes, {'lr': 1e-4}, batch, device)
 
 
 def resnet50(batch, small, device):
@@ -48,20 +120,8 @@ def resnet50(batch, small, device):
     return net, optimizer, images, classes
 
 
-def gpt2(batch, small, device):
-    sizes = (16, 64, 2, 2, 32) if small else (1024, 50304, 12, 12, 768)
-    length, vocabulary, layers, heads, width = sizes
-    shapes = {'token.weight': (vocabulary, width), 'position.weight': (length, width)}
-    shapes.update({f'blocks.{i}.attention.qkv.weight': (3 * width, width) for i in range(layers)})
-    net = torch_nets.CharGpt(shapes, {'heads': str(heads)})
-    for p in net.parameters():
-        if p.dim() >= 2:
-            torch.nn.init.normal_(p, std=0.02)
-    net = net.to(device)
-    x, y = (torch.randint(vocabulary, (batch, length), device=device) for _ in range(2))
-    kind = torch.optim.AdamW
-    optimizer = kind(net.parameters(), lr=1e-4, weight_decay=0.1, **fused(kind, device))
-    return net, optimizer, x, y
+NETS = {'mlp': mlp, 'lenet': lenet, 'char_gpt': char_gpt, 'char_lstm': char_lstm, 'gpt2': gpt2,
+        'resnet50': resnet50}
 
 
 def fused(kind, device):
@@ -94,7 +154,7 @@ def step_of(net, optimizer, x, y, level, device):
     return step
 
 
-def median_step(step, device):
+def median_step(step, warm_up, device):
     """Returns (median step in milliseconds, its loss). Each step is synchronised."""
     def timed():
         start = time.perf_counter()
@@ -103,9 +163,9 @@ def median_step(step, device):
             torch.cuda.synchronize()
         return time.perf_counter() - start, loss
 
-    for _ in range(WARM_UP):
-        timed()
-    times = [timed() for _ in range(TIMED)]
+    for _ in range(warm_up):
+        seconds, _ = timed()
+    times = [timed() for _ in range(timed_steps(1e3 * seconds))]
     return 1e3 * statistics.median(t for t, _ in times), times[-1][1].item()
 
 
@@ -116,14 +176,31 @@ def run(make, level, way, args, device):
         if not hasattr(torch, 'compile'):
             raise RuntimeError(f'PyTorch {torch.__version__} has no torch.compile')
         net = torch.compile(net)
-    ms, loss = median_step(step_of(net, optimizer, x, y, level, device), device)
+    step = step_of(net, optimizer, x, y, level, device)
+    ms, loss = median_step(step, warm_up_steps(level), device)
     rate = 1e3 * args.batch / ms
     return {'step_ms': round(ms, 3), 'samples_per_s': round(rate, 1), 'loss': round(loss, 4)}
 
 
+def environment(device):
+    """Returns what a measurement depends on: device, versions, date."""
+    facts = {'side': f'torch {torch.__version__}', 'device': device}
+    if device == 'cuda':
+        facts['device'] = torch.cuda.get_device_name()
+        with contextlib.suppress(OSError, AttributeError):
+            text = Path('/proc/driver/nvidia/version').read_text(encoding='utf-8')
+            facts['driver'] = re.search(r' (\d+(?:\.\d+)+) ', text).group(1)
+        facts.update(cuda=torch.version.cuda, cudnn=str(torch.backends.cudnn.version()))
+    with contextlib.suppress(ImportError):
+        import triton
+        facts['triton'] = triton.__version__
+    facts['date'] = datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
+    return facts
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('net', choices=('resnet50', 'gpt2'))
+    parser.add_argument('net', choices=NETS)
     parser.add_argument('batch', type=int)
     parser.add_argument('levels', nargs='+', choices=('O0', *LOW))
     parser.add_argument('--small', action='store_true')
@@ -136,14 +213,14 @@ def main():
     # As in Mezzo's O0; and the fastest convolution algorithms, searched for once.
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
+    print(json.dumps(environment(device)), flush=True)
     failed = False
     for level in args.levels:
-        for way in ('eager', 'compiled'):
+        for way in ('eager', 'compiled')[:1 if level == 'O0' else 2]:
             line = {'side': f'torch {torch.__version__}', 'net': args.net, 'batch': args.batch,
                     'level': level, 'way': way}
-            make = {'resnet50': resnet50, 'gpt2': gpt2}[args.net]
             try:
-                line.update(run(make, level, way, args, device))
+                line.update(run(NETS[args.net], level, way, args, device))
             except Exception as failure:  # without a compiler the other lines are still printed
                 lines = str(failure).splitlines() or ['']
                 line['error'] = f'{type(failure).__name__}: {lines[0]}'

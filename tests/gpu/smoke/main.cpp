@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "../../../measure/environment.h"
 #include "run_row.h"
 
 namespace {
@@ -78,8 +79,12 @@ std::vector<Row> all_rows() {
 
 const Device kDevice{DeviceKind::cuda, 0};
 
-/** Describes the device. Throws where there is none. */
-std::string described() { return "device: " + description(Device::parse("cuda")); }
+/** Describes the device, with the versions of driver and libraries, and the time. Throws where
+ * there is no device. */
+std::string described() {
+  const Environment e = environment(Device::parse("cuda"));
+  return str("device: ", e.hardware, "; Mezzo ", e.version, ", commit ", e.commit, "; ", e.date);
+}
 
 /** Returns whether the device still computes, after a failure. */
 bool is_usable() {

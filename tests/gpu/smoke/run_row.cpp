@@ -66,6 +66,7 @@ template <class F> double seconds(const F& f) {
 /** Returns the device's seconds per call. Runs so many calls that the final synchronisation is
  *  negligible. */
 double seconds_of(const Step& step, Device device, bool tiny) {
+  const gpu::Range range("timed");  // what tests/gpu.sh profiles
   const auto calls = [&](int count) {
     return seconds([&] {
       for (int i = 0; i < count; ++i) step();
