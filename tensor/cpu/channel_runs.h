@@ -199,6 +199,7 @@ template <class C, class X, std::size_t K, class F> class RunMap {
 template <class C, std::size_t K, class F>
 void map_runs(const std::array<Tensor, K>& in, const Tensor& out, const ChannelShape& shape,
               const F& f) {
+  if (out.numel() == 0) return;  // the number of samples or channels may be huge, or 0
   visit_read_type<C>(
       in, [&]<class X>(std::type_identity<X>) { RunMap<C, X, K, F>(in, out, shape, f).run(); });
 }

@@ -101,3 +101,41 @@ TEST_CASE("an infinity does not change the bits of its neighbours' results", "[o
     check(gradient_of(f, x, seed), gradient_of(f, other, seed));
   }
 }
+
+TEST_CASE("batch and group norm of bf16 values are the rounded ones of f32 values", "[ops]") {
+  // numbers of channels below, at and beyond a vector, and beyond the piece of a row
+  const std::vector<Shape> shapes = {{70, 3},       {66, 40},      {3, 1030},      {5, 3, 7, 7},
+                                     {4, 20, 3, 3}, {3, 64, 8, 8}, {2, 256, 5, 5}, {2, 6, 300}};
+  const auto run = [](const Tensor& values, const Tensor& seed, const Tensor& weight, auto norm) {
+    Tensor x = values.clone();
+    x.requires_grad_();
+    const Tensor y = norm(x, weight);
+    y.backward(seed);
+    return std::pair(y.detach(), x.grad());
+  };
+  const auto check = [&](const Tensor& x, const Tensor& seed, const Tensor& weight, auto norm) {
+    const auto [y, gx] = run(x, seed, weight, norm);
+    const auto [wide_y, wide_gx] = run(x.to(DType::f32), seed.to(DType::f32), weight, norm);
+    CHECK(same_bits(y.contiguous(), wide_y.to(DType::bf16).contiguous()));
+    CHECK(same_bits(gx.contiguous(), wide_gx.to(DType::bf16).contiguous()));
+  };
+  for (const Shape& shape : shapes)
+    for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+      if (format == MemoryFormat::channels_last && shape.rank() != 4) continue;
+      CAPTURE(str(shape), name(format));
+      const Tensor x = (randn(shape) + 0.5).to(DType::bf16).to(format),
+                   seed = randn(shape).to(DType::bf16).to(format), weight = rand({shape[1]}) + 0.5;
+      check(x, seed, weight, [](const Tensor& v, const Tensor& w) {
+        return batch_norm(v, {.weight = w, .training = true});
+      });
+      check(x, seed, weight, [](const Tensor& v, const Tensor& w) {
+        return batch_norm(v, {.running_mean = w, .running_var = w, .weight = w});
+      });
+      check(x, seed, weight, [](const Tensor& v, const Tensor& w) {
+        return batch_norm_relu(v, {.weight = w, .training = true});
+      });
+      if (shape.rank() > 2)
+        check(x, seed, weight,
+              [](const Tensor& v, const Tensor& w) { return group_norm(v, 1, {.weight = w}); });
+    }
+}
