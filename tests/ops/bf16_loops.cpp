@@ -134,6 +134,14 @@ TEST_CASE("batch and group norm of bf16 values are the rounded ones of f32 value
       check(x, seed, weight, [](const Tensor& v, const Tensor& w) {
         return batch_norm_relu(v, {.weight = w, .training = true});
       });
+      const Tensor residual = with_infinity(randn(shape)).to(DType::bf16);
+      check(x, seed, weight, [&](const Tensor& v, const Tensor& w) {
+        // relu(norm + residual) with the norm rounded
+        if (v.dtype() == DType::bf16)
+          return batch_norm_relu(v, {.weight = w, .training = true}, residual);
+        const Tensor norm = batch_norm(v, {.weight = w, .training = true}).to(DType::bf16);
+        return relu(norm.to(DType::f32) + residual.to(DType::f32));
+      });
       if (shape.rank() > 2)
         check(x, seed, weight,
               [](const Tensor& v, const Tensor& w) { return group_norm(v, 1, {.weight = w}); });
