@@ -7,10 +7,10 @@
 
 #include "../autograd/gradient_receiver.h"
 #include "../tensor/text/text.h"
-#include "conversion.h"
 #include "diagnose/explain.h"
-#include "optimizer_masters.h"
 #include "scaling/amp_optimizer_state.h"
+#include "weights/conversion.h"
+#include "weights/optimizer_masters.h"
 
 namespace mezzo::amp {
 

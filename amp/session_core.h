@@ -8,9 +8,9 @@
 
 #include "../nn/module.h"
 #include "autocast/casting.h"
-#include "master.h"
 #include "properties.h"
 #include "scaling/loss_scaler.h"
+#include "weights/master.h"
 
 namespace mezzo::amp {
 

@@ -5,7 +5,7 @@
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/text/text.h"
-#include "../optimizer_masters.h"
+#include "../weights/optimizer_masters.h"
 
 namespace mezzo::amp {
 

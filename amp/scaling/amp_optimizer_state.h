@@ -7,9 +7,9 @@
 #include <memory>
 #include <optional>
 
-#include "../scope_gradients.h"
 #include "../session_core.h"
 #include "scaled_optimizer.h"
+#include "scope_gradients.h"
 
 namespace mezzo::amp {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "../scope_gradients.h"
 #include "loss_scaler.h"
+#include "scope_gradients.h"
 
 namespace mezzo::amp {
 

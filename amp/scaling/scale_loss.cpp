@@ -6,7 +6,7 @@
 #include "../../autograd/grad_mode.h"
 #include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
-#include "../optimizer_masters.h"
+#include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
 #include "gradient_check.h"
 

@@ -3,10 +3,10 @@ and enums), in every file of amp, optim and cuda that holds a loss scale, an ove
 result of a step. Of files that are mostly about something else, only the types of TYPES_OF count.
 
 Not counted, as they hold none of the three: master weights; the gradients that a scope sets aside
-and adds again (amp/scope_gradients); the counters of updates and their device copy (optim/clock,
-device_counters, captured_steps). Nor are the users of a flag or a scale counted, which get it as an
-argument: the step of an optimizer (optim/optimizer), the kernels of lists and updates, the session
-(amp/session), checkpoints, reports.
+and adds again (amp/scaling/scope_gradients); the counters of updates and their device copy
+(optim/clock, device_counters, captured_steps). Nor are the users of a flag or a scale counted,
+which get it as an argument: the step of an optimizer (optim/optimizer), the kernels of lists and
+updates, the session (amp/session), checkpoints, reports.
 
 Usage: scaling_size.py [COMMIT]   (default: the working tree)
 """
@@ -18,9 +18,10 @@ from check import ROOT
 
 # Names of today and of earlier commits. optim/clock held the results of steps until step_record.
 FILES = re.compile(
-    r'amp/scaling/(?!master\.).*|amp/session_core\.h|amp/diagnose/nonfinite_gradient\..*'
-    r'|amp/checkpoint/iteration\..*|optim/(scale_|step_re|nonfinite_location'
-    r'|device_step_state).*|cuda/kernels/(deferred|scale_call)\.cu')
+    r'amp/scaling/(?!master\.|scope_gradients\.).*|amp/session_core\.h'
+    r'|amp/diagnose/nonfinite_gradient\..*|amp/checkpoint/iteration\..*'
+    r'|optim/(scale_|step_re|nonfinite_location|device_step_state).*'
+    r'|cuda/kernels/(deferred|scale_call)\.cu')
 RESULTS_IN_CLOCK = 'StepRecord {'
 # Types of a flag or a result in files that are not counted otherwise.
 TYPES_OF = {

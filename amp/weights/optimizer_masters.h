@@ -5,9 +5,9 @@
 
 #include <span>
 
-#include "../optim/optimizer.h"
+#include "../../optim/optimizer.h"
+#include "../session_core.h"
 #include "master.h"
-#include "session_core.h"
 
 namespace mezzo::amp {
 

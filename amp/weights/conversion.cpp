@@ -1,9 +1,9 @@
 #include "conversion.h"
 
-#include "../autograd/grad_mode.h"
-#include "../autograd/node.h"
-#include "../autograd/rebind.h"
-#include "../tensor/text/text.h"
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/node.h"
+#include "../../autograd/rebind.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::amp {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "../tensor/core/pending_writes.h"
-#include "../tensor/core/tensor.h"
+#include "../../tensor/core/pending_writes.h"
+#include "../../tensor/core/tensor.h"
 
 namespace mezzo::amp {
 

@@ -1,9 +1,9 @@
 #include "optimizer_masters.h"
 
-#include "../tensor/text/text.h"
+#include "../../tensor/text/text.h"
+#include "../scaling/amp_optimizer_state.h"
+#include "../session.h"
 #include "conversion.h"
-#include "scaling/amp_optimizer_state.h"
-#include "session.h"
 
 namespace mezzo::amp {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "session_core.h"
+#include "../session_core.h"
 
 namespace mezzo::amp {
 

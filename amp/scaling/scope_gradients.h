@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "../autograd/gradient_receiver.h"
-#include "../optim/optimizer.h"
+#include "../../autograd/gradient_receiver.h"
+#include "../../optim/optimizer.h"
 
 namespace mezzo::amp {
 

@@ -1,8 +1,8 @@
 #include "master.h"
 
-#include "../autograd/grad_mode.h"
-#include "../autograd/ops/operators.h"
-#include "../autograd/rebind.h"
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/ops/operators.h"
+#include "../../autograd/rebind.h"
 
 namespace mezzo::amp {
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "../autograd/node.h"
-#include "../autograd/ops/create.h"
-#include "../tensor/text/text.h"
-#include "diagnose/nonfinite_gradient.h"
-#include "optimizer_masters.h"
+#include "../../autograd/node.h"
+#include "../../autograd/ops/create.h"
+#include "../../tensor/text/text.h"
+#include "../diagnose/nonfinite_gradient.h"
+#include "../weights/optimizer_masters.h"
 
 namespace mezzo::amp {
 
