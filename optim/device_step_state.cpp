@@ -127,7 +127,10 @@ void DeviceStepState::poll(std::int64_t steps) {
   }
   if (!former) return;
   former->wait();
-  notify(*static_cast<const StepRecord*>(former->data()));
+  const auto& record = *static_cast<const StepRecord*>(former->data());
+  // An error covers all steps so far, so that the next ones do not report them again.
+  if (record.steps > reported_.steps && record.divergences != reported_.divergences) sync_to_host();
+  notify(record);
 }
 
 bool DeviceStepState::was_skipped(std::int64_t steps) {
