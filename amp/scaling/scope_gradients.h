@@ -1,6 +1,6 @@
 // The gradients of an optimizer as lists for kernels; and ScopeGradients, which sets earlier ones
 // aside in a scope around a backward pass and adds them again at its end.
-// See also: scaling/scale_loss.h (the scope).
+// See also: scale_loss.h (the scope).
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // Masters: f32 master weights of 16-bit parameters, and their synchronisation with the parameters.
-// See also: scaling/amp_optimizer_state.h (calls these functions).
+// See also: ../scaling/amp_optimizer_state.h (calls these functions).
 #pragma once
 
 #include <cstdint>
