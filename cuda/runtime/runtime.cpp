@@ -72,8 +72,8 @@ Discovery discover() {
 
 namespace {
 
-/** Returns the version of the driver, as "570.86.15", and a space. Returns "" where the system does
- *  not tell it. */
+/** Returns the version of the driver and a space, as "570.86.15 "; empty where the system does not
+ *  report it. */
 std::string driver_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string line, word;

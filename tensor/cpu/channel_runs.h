@@ -37,9 +37,9 @@ template <class C> std::vector<C> channel_values(const Tensor& x, std::int64_t c
   return values;
 }
 
-// The functions of these loops have coefficients for each channel: f.at<L>(c) returns the function
-// of one value of channel c (L = Single) or of a vector of values, of the channels from c on (L =
-// Simd).
+// The functions of these loops have coefficients for each channel. f.at<L>(c) returns the function
+// of one value of channel c (L = Single), of a vector of values of that channel (L = Spread), or of
+// a vector of values of the channels from c on (L = Simd). It loads its coefficients by L::load.
 
 /** One value, with the operations of Simd. */
 template <class T> struct Single {
@@ -76,9 +76,9 @@ struct RowRange {
   std::int64_t begin, end;
 };
 
-/** Returns how many of the rows of a piece are computed column by column, for which coefficients
- * are loaded once. It is faster for 16-bit elements; rows of larger ones are read and written in
- * the order of memory, in which the CPU prefetches. */
+/** Returns how many of the rows of a piece are computed column by column, with coefficients loaded
+ *  once. This is faster for 16-bit elements. Rows of larger ones are read and written in the order
+ *  of memory, in which the CPU prefetches. */
 template <class C, class X> constexpr std::int64_t rows_in_turn(std::int64_t rows) {
   return std::is_same_v<C, X> ? 1 : rows;
 }
