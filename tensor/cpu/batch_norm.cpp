@@ -133,7 +133,8 @@ template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm
     const Tensor residual = channels_as_in(out[0], in[6]);
     visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
       if constexpr (std::is_same_v<ComputeOf<T>, C>)
-        map_runs<C, 2>({x, residual}, out[0], s, AddingRectifying<T, C>{norm});
+        map_runs_read_as<ReadType<C, T>, C, 2>({x, residual}, out[0], s,
+                                               AddingRectifying<T, C>{norm});
     });
   });
 }

@@ -194,14 +194,26 @@ template <class C, class X, std::size_t K, class F> class RunMap {
   F f_;
 };
 
+/** The type as which elements of type T are read: bf16 in place, others as C. */
+template <class C, class T>
+using ReadType =
+    std::conditional_t<std::is_same_v<C, float> && std::is_same_v<T, BFloat16>, BFloat16, C>;
+
 /** Computes y = f(in[0], ...) for each element: f.at<L>(channel) as above. All tensors are in the
- *  order of `shape`. */
+ *  order of `shape`; operands are read as X, a ReadType of C. */
+template <class X, class C, std::size_t K, class F>
+void map_runs_read_as(const std::array<Tensor, K>& in, const Tensor& out, const ChannelShape& shape,
+                      const F& f) {
+  if (out.numel() == 0) return;  // the number of samples or channels may be huge, or 0
+  RunMap<C, X, K, F>(in, out, shape, f).run();
+}
+
+/** The same for operands of any floating dtypes. */
 template <class C, std::size_t K, class F>
 void map_runs(const std::array<Tensor, K>& in, const Tensor& out, const ChannelShape& shape,
               const F& f) {
-  if (out.numel() == 0) return;  // the number of samples or channels may be huge, or 0
   visit_read_type<C>(
-      in, [&]<class X>(std::type_identity<X>) { RunMap<C, X, K, F>(in, out, shape, f).run(); });
+      in, [&]<class X>(std::type_identity<X>) { map_runs_read_as<X, C, K>(in, out, shape, f); });
 }
 
 /** Normalises values: (x - mean) * scale + shift. The arrays have one entry per channel. */

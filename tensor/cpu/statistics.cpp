@@ -1,11 +1,10 @@
-// Kernels of variance, products and log-sum-exp.
+// Kernels of variance and log-sum-exp.
 #include "../ops/statistics.h"
 
 #include <cmath>
 
 #include "../math/math.h"
 #include "fold_reduction.h"
-#include "line_map.h"
 #include "log_sum.h"
 #include "moments.h"
 #include "order.h"
@@ -78,21 +77,6 @@ void variance(const Tensor& x, Tensor& y, const op::VarianceAttrs& attrs, Finish
   });
 }
 
-/** Computes the product of all elements before times the product of all elements after. */
-template <class C> void others_line(const C* const* in, C* y, std::int64_t n) {
-  const C* x = in[0];
-  C product = 1;
-  for (std::int64_t i = 0; i < n; ++i) {
-    y[i] = product;
-    product *= x[i];
-  }
-  product = 1;
-  for (std::int64_t i = n - 1; i >= 0; --i) {
-    y[i] *= product;
-    product *= x[i];
-  }
-}
-
 }  // namespace
 
 namespace op {
@@ -101,18 +85,6 @@ void LogSumExp::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const auto finish = [](const LogSum<C>& s) { return s.value(); };
     reduce_and_finish<C>(in[0], out[0], attrs.dims, LogSumReduction<C>{}, finish, 1);
-  });
-}
-
-void Prod::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold_tensor(in[0], out[0], attrs.dims, C(1), kTimes, kTimes, kSame);
-  });
-}
-
-void ProdOfOthers::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    map_lines<C, 1>({row_major(in[0])}, out[0], attrs.dim, others_line<C>, 2);
   });
 }
 
