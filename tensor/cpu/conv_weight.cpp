@@ -11,6 +11,7 @@
 #include "conv_winograd.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
+#include "transpose.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -84,7 +85,10 @@ template <class E> class WeightGradient {
     const std::int64_t few =
         std::max<std::int64_t>(kMaxPartials / std::max<std::int64_t>(size, 1), 1);
     chunks_ = std::min({image_steps(), kEnoughTasks, few});
-    units_ = chunks_ == 0 ? 0 : std::min(ceil_div(kEnoughTasks, chunks_), blocks_.panels.count);
+    // Each unit packs all gradients of its chunk, so there are few units for few threads.
+    const std::int64_t threads = num_threads(),
+                       tasks = threads == 1 ? 1 : std::min(4 * threads, kEnoughTasks);
+    units_ = chunks_ == 0 ? 0 : std::min(ceil_div(tasks, chunks_), blocks_.panels.count);
     partials_ = Workspace<T>(std::max<std::int64_t>(chunks_, 1) * partial_size());
     layout_.before = g.pad;
     for (std::size_t d = 0; d < 3; ++d)
@@ -98,6 +102,7 @@ template <class E> class WeightGradient {
     image_size_ = channels * layout_.pixels();
     rows_ = blocks_.offsets(layout_, position_offsets(layout_, g.kernel, g.dilation));
     list_steps(position_offsets(layout_, g.out, g.stride));
+    list_places(w.format);
   }
 
   void run() {
@@ -119,7 +124,7 @@ template <class E> class WeightGradient {
   static constexpr std::int64_t kMaxPartials = std::int64_t{1} << 20;
   static constexpr std::int64_t kWidth = ColumnPanels<E>::kWidth;
   /** Taps that are finished together. */
-  static constexpr std::int64_t kTaps = 64;
+  static constexpr std::int64_t kTaps = 128;
 
   /** Returns the number of steps of images: an image, or a pair of them. */
   std::int64_t image_steps() const { return steps_of<E>(x_.volume.batch); }
@@ -140,6 +145,18 @@ template <class E> class WeightGradient {
         std::max<std::int64_t>(ceil_div(image_steps(), std::max<std::int64_t>(chunks_, 1)), 1));
     for (std::int64_t n = 0; n < together_; ++n)
       for (const std::int64_t position : positions) steps_.push_back(n * image_size_ + position);
+  }
+
+  /** Lists the places of an output channel's weights in the order of memory. */
+  void list_places(MemoryFormat format) {
+    if (format == MemoryFormat::channels_last) {
+      for (std::int64_t tap = 0; tap < blocks_.taps; ++tap)
+        for (std::int64_t c = 0; c < channels_in_; ++c) places_.push_back(blocks_.place_of(c, tap));
+    } else {
+      for (std::int64_t c = 0; c < channels_in_; ++c)
+        for (std::int64_t tap = 0; tap < blocks_.taps; ++tap)
+          places_.push_back(blocks_.place_of(c, tap));
+    }
   }
 
   void run_task(std::int64_t chunk, std::int64_t unit) {
@@ -198,30 +215,22 @@ template <class E> class WeightGradient {
                sums + static_cast<std::int64_t>(row) * kWidth, accumulate || from > 0);
   }
 
-  /** Returns the place of the weight that is number `index` in the memory of its output channel. */
-  std::int64_t place_of(std::int64_t index) const {
-    if (w_.format == MemoryFormat::channels_last)
-      return blocks_.place_of(index % channels_in_, index / channels_in_);
-    return blocks_.place_of(index / blocks_.taps, index % blocks_.taps);
-  }
-
   /** Computes up to kTaps weights, from number `first` on, of each output channel of a panel: sums
    *  the tiles over the chunks, and transposes them. */
   void finish(std::int64_t panel, std::int64_t first) {
     const std::int64_t taps = std::min(kTaps, channels_in_ * blocks_.taps - first),
                        q = panel % columns_.count;
     const T* tiles = partials_.data() + panel * blocks_.count() * tile_size();
-    alignas(64) T rows[kWidth][kTaps];
+    alignas(64) T sums[kTaps][kWidth], rows[kWidth][kTaps];
     for (std::int64_t tap = 0; tap < taps; ++tap) {
-      alignas(64) T sums[kWidth];
-      const T* tile = tiles + place_of(first + tap) * kWidth;
-      std::copy_n(tile, kWidth, sums);
+      const T* tile = tiles + places_[static_cast<std::size_t>(first + tap)] * kWidth;
+      std::copy_n(tile, kWidth, sums[tap]);
       for (std::int64_t chunk = 1; chunk < chunks_; ++chunk) {
         const T* more = tile + chunk * partial_size();
-        for (std::int64_t lane = 0; lane < kWidth; ++lane) sums[lane] += more[lane];
+        for (std::int64_t lane = 0; lane < kWidth; ++lane) sums[tap][lane] += more[lane];
       }
-      for (std::int64_t lane = 0; lane < kWidth; ++lane) rows[lane][tap] = sums[lane];
     }
+    transpose(sums[0], kWidth, rows[0], kTaps, taps, kWidth);
     const std::int64_t channel = panel / columns_.count * columns_.columns + q * kWidth;
     for (std::int64_t lane = 0; lane < columns_.valid(q); ++lane)
       finish_row(rows[lane], channel + lane, first, taps, w_.rows, {});
@@ -237,6 +246,7 @@ template <class E> class WeightGradient {
   std::int64_t together_ = 1, image_size_ = 0;  // images per sum, and elements of each
   PaddedLayout layout_;
   std::vector<std::int64_t> steps_, rows_;  // offsets of positions and taps
+  std::vector<std::int64_t> places_;
 };
 
 }  // namespace
