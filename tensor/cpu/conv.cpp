@@ -39,7 +39,8 @@ template <class E> class Convolution {
                        together = images_per_task(batch, y_.volume.pixels(), units);
     const std::int64_t chunks = ceil_div(batch, together);
     // With few chunks of images, the output channels are divided among tasks as well.
-    const std::int64_t parts = std::min(units, ceil_div(kEnoughTasks, chunks));
+    // Each part copies the images once more, so there are few of them for few threads.
+    const std::int64_t parts = std::min(units, ceil_div(enough_tasks(), chunks));
     const auto task = [&](std::int64_t index) {
       const std::int64_t chunk = index / parts, part = index % parts;
       run_chunk({chunk * together, std::min((chunk + 1) * together, batch)},
@@ -51,7 +52,6 @@ template <class E> class Convolution {
  private:
   static constexpr std::int64_t kWidth = ColumnPanels<E>::kWidth;
   static constexpr std::int64_t kTilesTogether = 16;
-  static constexpr std::int64_t kEnoughTasks = 16;
 
   /** Returns whether the elements of x in memory are those of a panel. */
   bool x_has_panel_elements() const {
@@ -197,13 +197,28 @@ template <class E> class Convolution {
     else
       for (std::int64_t n = 0; n < count; ++n)
         copy_padded(x_, images.begin + n, plan_.groups, plan_.layout, copy.data() + n * image_size);
+    std::vector<std::vector<std::int64_t>> rows;
+    for (const Pass& pass : plan_.passes) rows.push_back(rows_of(pass, count));
     for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
       const std::int64_t group = unit / columns_.count, q = unit % columns_.count;
       const Target target{images, group, q, scratch.data(), bias_.data() + unit * kWidth};
       for (std::size_t p = 0; p < plan_.passes.size(); ++p)
-        run_pass(p, target, image + group * plan_.group_step(), image_size, tiles.data());
+        run_pass(p, target, image + group * plan_.group_step(), rows[p].data(), tiles.data());
       finish(target);
     }
+  }
+
+  /** Returns the offsets of a pass's positions in that many images. The last one is repeated up to
+   *  whole register blocks; the results of repetitions are not stored. */
+  std::vector<std::int64_t> rows_of(const Pass& pass, std::int64_t images) const {
+    const auto per_image = static_cast<std::int64_t>(pass.rows.size());
+    const RowPanels<E> blocks(images * per_image);
+    std::vector<std::int64_t> rows;
+    rows.reserve(static_cast<std::size_t>(blocks.count * blocks.height));
+    for (std::int64_t n = 0; n < images; ++n)
+      for (const std::int64_t row : pass.rows) rows.push_back(n * plan_.image_size() + row);
+    if (!rows.empty()) rows.resize(rows.capacity(), rows.back());
+    return rows;
   }
 
   /** Returns whether sums are collected before they are rounded: those of a row-major result, as a
@@ -234,36 +249,25 @@ template <class E> class Convolution {
 
   /** Computes all positions of a pass, several tiles at a time, so that long sums are computed in
    *  depth blocks. */
-  void run_pass(std::size_t p, const Target& target, const E* image, std::int64_t image_size,
+  void run_pass(std::size_t p, const Target& target, const E* image, const std::int64_t* rows,
                 T* tiles) {
     const Pass& pass = plan_.passes[p];
-    const auto per_image = static_cast<std::int64_t>(pass.rows.size());
-    const std::int64_t positions = per_image * (target.images.end - target.images.begin);
-    const RowPanels<E> blocks(positions);
+    const RowPanels<E> blocks(static_cast<std::int64_t>(pass.rows.size()) *
+                              (target.images.end - target.images.begin));
     const int vectors = columns_.vectors_of(target.q);
     const std::int64_t width = columns_.packed_width(target.q);
     const E* weights = panel_of(static_cast<std::int64_t>(p), target.group, target.q);
     const auto depth = static_cast<std::int64_t>(pass.steps.size());
     const OffsetKernel<E> kernel = offset_kernel_for<E>(blocks.height, vectors);
-    std::int64_t rows[kTilesTogether][RegisterBlock<E>::kRows];
     for (std::int64_t first = 0; first < blocks.count; first += kTilesTogether) {
       const std::int64_t count = std::min(kTilesTogether, blocks.count - first);
-      std::int64_t n = first * blocks.height / per_image,
-                   position = first * blocks.height % per_image;
-      for (std::int64_t t = 0; t < count; ++t)
-        for (int i = 0; i < blocks.height; ++i) {
-          rows[t][i] = n * image_size + pass.rows[static_cast<std::size_t>(position)];
-          // Rows after the last position repeat it; their results are not stored.
-          const bool last = (first + t) * blocks.height + i >= positions - 1;
-          if (!last && ++position == per_image) position = 0, ++n;
-        }
       const auto tile = [&](std::int64_t t) {
         return tiles + t * RegisterBlock<E>::kRows * kWidth;
       };
       for (std::int64_t from = 0; from < depth || from == 0; from += kDepthBlock)
         for (std::int64_t t = 0; t < count; ++t)
-          kernel(std::min(kDepthBlock, depth - from), pass.steps.data() + from, image, rows[t],
-                 weights + from * width, tile(t), from > 0);
+          kernel(std::min(kDepthBlock, depth - from), pass.steps.data() + from, image,
+                 rows + (first + t) * blocks.height, weights + from * width, tile(t), from > 0);
       for (std::int64_t t = 0; t < count; ++t)
         store_tile(target, pass, (first + t) * blocks.height, blocks.height_of(first + t), tile(t));
     }
@@ -296,6 +300,7 @@ template <class E> class Convolution {
     const std::int64_t valid = columns_.valid(target.q), bytes = y_.pixel_step() * y_.item();
     for (std::int64_t i = 0; i < run; ++i, tile += kWidth) {
       alignas(64) T pixel[kWidth];
+      MZ_UNROLL
       for (std::int64_t lane = 0; lane < kWidth; lane += S::kWidth)
         S::store(pixel + lane, S::load(tile + lane) + S::load(target.bias + lane));
       narrow_row(pixel, y_.volume.dtype, first + (places ? places[i] : position + i) * bytes,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../device/parallel.h"
 #include "convert.h"
 #include "gemm_pack.h"
 
@@ -155,6 +156,11 @@ std::int64_t images_per_task(std::int64_t batch, std::int64_t pixels, std::int64
   const std::int64_t enough_pixels = (128 + pixels - 1) / std::max<std::int64_t>(pixels, 1);
   const std::int64_t spread = units >= 4 ? batch : batch / 16;
   return std::clamp<std::int64_t>(enough_pixels, 1, std::max<std::int64_t>(spread, 1));
+}
+
+std::int64_t enough_tasks() {
+  const int threads = num_threads();
+  return threads == 1 ? 1 : std::min(4 * threads, 16);
 }
 
 }  // namespace mezzo::cpu_kernels

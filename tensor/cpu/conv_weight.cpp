@@ -86,9 +86,7 @@ template <class E> class WeightGradient {
         std::max<std::int64_t>(kMaxPartials / std::max<std::int64_t>(size, 1), 1);
     chunks_ = std::min({image_steps(), kEnoughTasks, few});
     // Each unit packs all gradients of its chunk, so there are few units for few threads.
-    const std::int64_t threads = num_threads(),
-                       tasks = threads == 1 ? 1 : std::min(4 * threads, kEnoughTasks);
-    units_ = chunks_ == 0 ? 0 : std::min(ceil_div(tasks, chunks_), blocks_.panels.count);
+    units_ = chunks_ == 0 ? 0 : std::min(ceil_div(enough_tasks(), chunks_), blocks_.panels.count);
     partials_ = Workspace<T>(std::max<std::int64_t>(chunks_, 1) * partial_size());
     layout_.before = g.pad;
     for (std::size_t d = 0; d < 3; ++d)
