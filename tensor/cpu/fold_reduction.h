@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../core/dispatch.h"
+#include "extreme_row.h"
 #include "reduce_driver.h"
 
 namespace mezzo::cpu_kernels {
@@ -18,7 +19,10 @@ template <class C, class Step, class Combine> struct Fold {
 
   C identity() const { return start; }
   C row(const C* x, std::int64_t n, std::int64_t) const {
-    return fold_row(x, n, start, step, joined);
+    if constexpr (std::is_same_v<Step, Greater> || std::is_same_v<Step, Less>)
+      return extreme_of_row(x, n, start, step);
+    else
+      return fold_row(x, n, start, step, joined);
   }
   template <class V>
   void columns(const V* x, std::int64_t rows, std::int64_t stride, std::int64_t width, std::int64_t,

@@ -17,6 +17,8 @@ struct Greater {
     else
       return b > a ? b : a;
   }
+  /** The same for numbers that are not nan. */
+  template <class C> MZ_HD static constexpr C of_numbers(C a, C b) { return b > a ? b : a; }
 };
 inline constexpr Greater kGreater;
 
@@ -28,6 +30,8 @@ struct Less {
     else
       return b < a ? b : a;
   }
+  /** The same for numbers that are not nan. */
+  template <class C> MZ_HD static constexpr C of_numbers(C a, C b) { return b < a ? b : a; }
 };
 inline constexpr Less kLess;
 

@@ -2,14 +2,13 @@
 #pragma once
 
 #include "../math/math.h"
-#include "fold.h"
-#include "order.h"
+#include "extreme_row.h"
 
 namespace mezzo::cpu_kernels {
 
 /** Returns the greatest of n values; nan if there is one. */
 template <class C> C line_max(const C* x, std::int64_t n) {
-  return fold_row(x, n, lowest<C>(), kGreater, kGreater);
+  return extreme_of_row(x, n, lowest<C>(), kGreater);
 }
 
 template <class C> C line_sum(const C* x, std::int64_t n) {

@@ -1,5 +1,5 @@
 // Ops along lines long enough for their second algorithm: sorting by bytes, choosing few of many,
-// running extremes in several blocks; and joining of rows too short for a call each.
+// extremes, running extremes in several blocks; and joining of rows too short for a call each.
 #include <mezzo.h>
 
 #include <algorithm>
@@ -53,6 +53,31 @@ Tensor without_nan(const Tensor& x) {
 }
 
 }  // namespace
+
+TEST_CASE("a value that is not finite is found anywhere in a row", "[reduce]") {
+  manual_seed(3);
+  const double values[] = {0.0, INFINITY, -INFINITY, NAN};
+  const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  for (const DType dtype : {bf16, f16, f32, f64})
+    for (const std::int64_t length : {3, 130, 255, 256, 321, 1000, 5000})
+      for (const double special : values)
+        for (const std::int64_t place : {std::int64_t{0}, length / 2, length - 1}) {
+          Tensor x = randn({3, length}).to(dtype);
+          x.index_put_({1, place}, special);
+          INFO(name(dtype) << ", " << length << " values, " << special << " at " << place);
+          const Tensor most = amax(x, {1}), least = amin(x, {1}), shares = softmax(x, 1);
+          for (std::int64_t r = 0; r < 3; ++r) {
+            const std::vector<double> row = row_of(x, r);
+            const bool has_nan = r == 1 && std::isnan(special);
+            CHECK(same(most[r].to(f64).item<double>(),
+                       has_nan ? NAN : *std::max_element(row.begin(), row.end())));
+            CHECK(same(least[r].to(f64).item<double>(),
+                       has_nan ? NAN : *std::min_element(row.begin(), row.end())));
+            CHECK(isnan(shares[r]).any().item<bool>() ==
+                  (r == 1 && special != 0.0 && !(std::isinf(special) && special < 0)));
+          }
+        }
+}
 
 TEST_CASE("long lines are sorted stably", "[sort]") {
   for (const DType dtype : {DType::boolean, DType::u8, DType::i32, DType::i64, DType::f16,
