@@ -147,14 +147,11 @@ template <class E> class WeightGradient {
 
   /** Lists the places of an output channel's weights in the order of memory. */
   void list_places(MemoryFormat format) {
-    if (format == MemoryFormat::channels_last) {
-      for (std::int64_t tap = 0; tap < blocks_.taps; ++tap)
-        for (std::int64_t c = 0; c < channels_in_; ++c) places_.push_back(blocks_.place_of(c, tap));
-    } else {
-      for (std::int64_t c = 0; c < channels_in_; ++c)
-        for (std::int64_t tap = 0; tap < blocks_.taps; ++tap)
-          places_.push_back(blocks_.place_of(c, tap));
-    }
+    const std::int64_t taps = blocks_.taps;
+    for (std::int64_t i = 0; i < channels_in_ * taps; ++i)
+      places_.push_back(format == MemoryFormat::channels_last
+                            ? blocks_.place_of(i % channels_in_, i / channels_in_)
+                            : blocks_.place_of(i / taps, i % taps));
   }
 
   void run_task(std::int64_t chunk, std::int64_t unit) {
