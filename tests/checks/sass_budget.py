@@ -123,8 +123,7 @@ BUDGETS = {
     ],
     # for each window of an element; 8 bytes of it are the position
     'pool': [Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8>', 48, 23, 8, 2, 0, loop=True)],
-    # 36 for its 5 bytes; the division and the random numbers take more
-    'random': [Budget(r'packed_dropout_kernel', 64, 62, 8, 1, 1)],
+    'random': [Budget(r'packed_dropout_kernel', 64, 35, 8, 1, 1)],
     # for LSTMs of up to 512 and of up to 1024 units, others. The counted way also loads the next
     # step of other tiles and of padded sequences
     'recurrent_persistent': [
