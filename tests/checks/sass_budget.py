@@ -104,6 +104,11 @@ BUDGETS = {
         Budget(r'packed_loss_kernel<mezzo::BFloat16', 48, 29, 32, 4, 0),
         Budget(r'packed_gradient_kernel<mezzo::BFloat16', 48, 29, 32, 4, 4),
     ],
+    # the statistics as in batch_norm
+    'group_norm': [
+        Budget(r'packed_run_norm_kernel<mezzo::BFloat16', 64, 29, 16, 4, 2, loop=True),
+        Budget(r'packed_run_gradient_kernel<mezzo::BFloat16', 64, 43, 16, 4, 2, loop=True),
+    ],
     # of 16 bits; a thread copies four words of 16 bytes, on the counted way one of 8
     'join': [Budget(r'join_kernel', 40, 10, 32, 3, 3)],
     'layer_norm': [
