@@ -5,6 +5,8 @@
 
 #include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/elementwise/selection.h"
 #include "../../tensor/ops/random.h"
 #include "../../tensor/ops/require.h"
 #include "../../tensor/text/text.h"
@@ -142,10 +144,8 @@ const Tensor& dropout_(const Tensor& self, const DropoutOptions& options) {
     const NoGrad no_grad;
     kept = apply_all<op::Dropout>({options.p, next_stream_for(self)}, self)[1];
   }
-  // Rounds as the out-of-place form: one division, then exact zeros. self is written once, at the
-  // end, so it is unchanged if something throws.
-  const Tensor scaled = options.p < 1 ? div(self, 1 - options.p) : self.clone();
-  return self.copy_(masked_fill_(scaled, logical_not(kept), 0.0));
+  // self is written once, at the end, so it is unchanged if something throws.
+  return self.copy_(apply_with<op::MaskedScale>({op::dropout_scale(options.p)}, self, kept));
 }
 
 }  // namespace mezzo

@@ -70,7 +70,7 @@ struct DropoutOptions {
   bool training = true;  // false: x itself is returned
 };
 
-/** Zeroes elements with probability p and divides the others by 1 - p.
+/** Zeroes elements with probability p and multiplies the others by 1 / (1 - p).
  *  Shape: any.
  *  Precision: match.
  *  Gradient: g / (1 - p) where the element was kept, exactly 0 elsewhere, with the mask of the

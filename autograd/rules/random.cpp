@@ -1,17 +1,18 @@
 // Gradients of the random ops.
 #include "../../tensor/ops/random.h"
 
-#include "../ops/operators.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/elementwise/selection.h"
 
 namespace mezzo::op {
 
 Grads RandomFill::backward(const Saved&, const Grads&) { return {Tensor{}}; }
 
 Grads Dropout::backward(const Saved& saved, const Grads& gy) {
-  const double p = saved.attrs<Dropout>().p;
-  if (p == 1) return {gy[0] * 0.0};
   // Dropped elements get an exact 0 even where the incoming gradient is inf or nan.
-  return {where(saved.outputs[1], gy[0] / (1 - p), operand(0.0))};
+  return {
+      apply_with<MaskedScale>({dropout_scale(saved.attrs<Dropout>().p)}, gy[0], saved.outputs[1])};
 }
 
 }  // namespace mezzo::op

@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
       static_cast<std::int64_t>(blockIdx.x) * join_spread().slots + at.slot;
   const MomentsState<float> all =
       joined_rows(rows, norm.partial, room, channel, at, CombineMoments<float>{});
-  if (channel < rows.channels && at.part == 0) norm.keep(channel, Statistics<float>(all));
+  if (channel < rows.channels && at.part == 0)
+    norm.write_statistics(channel, Statistics<float>(all));
 }
 
 /** Normalises a row-major tensor of packs, in training or with given statistics. */
@@ -62,23 +63,13 @@ void normalise_runs_of_packs(Normalisation<float> norm, const After& after, cons
   visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
     const Channels whole = whole_channels(s.samples, s.channels, s.inner, kPerPack<T>);
     const RowTail<T> tail = tail_of_rows<T>(after);
-    const runtime::Stream stream = current_stream(device);
     if (training && whole.is_small()) {
       norm.runs = whole;
-      return launch(&packed_whole_norm_kernel<T>, grid_of(whole), stream, norm, tail);
+      return launch(&packed_whole_norm_kernel<T>, grid_of(whole), current_stream(device), norm,
+                    tail);
     }
     norm.runs = spread_channels(s.samples, s.channels, s.inner, kPerPack<T>);
-    Tensor room;
-    if (training) {
-      const std::int64_t states = s.channels * norm.runs.chunks;
-      room = workspace(states * static_cast<std::int64_t>(sizeof(MomentsState<float>)), device);
-      auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
-      launch(&packed_run_moments_kernel<T>, grid_of(norm.runs), stream, norm.runs,
-             static_cast<const T*>(norm.x.data), partial);
-      norm.partial = partial;
-      norm.chunks = norm.runs.chunks;
-    }
-    launch(&packed_run_norm_kernel<T>, grid_of(norm.runs), stream, norm, tail);
+    normalise_in_packs(norm, tail, training ? &norm.runs : nullptr, device);
   });
 }
 
@@ -222,7 +213,8 @@ void differentiate_runs_of_packs(const NormBackward<float>& norm, const Gate& ga
     const Tensor room = sums_room<float>(s.channels * of.norm.runs.chunks, device);
     auto* const partial = static_cast<GradientSums<float>*>(room.raw_data());
     launch(&packed_run_sums_kernel<T>, grid_of(of.norm.runs), stream, of, partial);
-    launch(&packed_run_gradient_kernel<T>, grid_of(of.norm.runs), stream, of, partial);
+    launch(&packed_run_gradient_kernel<T>, grid_of(of.norm.runs), stream, of, partial,
+           of.norm.runs.chunks);
   });
 }
 

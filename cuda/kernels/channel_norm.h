@@ -132,13 +132,18 @@ template <class C> struct Normalisation {
     var = out[3].data<C>();
   }
   /** Writes the statistics of one channel or group, and updates the running ones. */
-  __device__ void keep(std::int64_t statistic, const Statistics<C>& of) const {
+  __device__ void write_statistics(std::int64_t statistic, const Statistics<C>& of) const {
     mean[statistic] = of.mean;
     rstd[statistic] = of.rstd(eps);
     var[statistic] = of.var;
     track(running_mean, statistic, move_mean, of.mean);
     track(running_var, statistic, move_var, of.var);
     if (batches && statistic == 0) ++*batches;
+  }
+  /** Writes them in the first chunk of the first of the runs that share them. */
+  __device__ void keep(const ChannelWalk& walk, const Statistics<C>& of) const {
+    if (walk.is_first() && walk.chunk == 0 && walk.channel % sharing.per_group == 0)
+      write_statistics(sharing.statistic(walk.channel), of);
   }
 };
 
@@ -152,8 +157,7 @@ template <class C, class After>
 __device__ void normalise_runs(const Normalisation<C>& norm, const After& after,
                                const ChannelWalk& walk, const Statistics<C>& of) {
   const C mean = of.mean, rstd = of.rstd(norm.eps);
-  if (walk.is_first() && walk.chunk == 0 && walk.channel % norm.sharing.per_group == 0)
-    norm.keep(norm.sharing.statistic(walk.channel), of);
+  norm.keep(walk, of);
   if (!walk.has_channel()) return;
   const std::int64_t own = norm.sharing.weight(walk.channel);
   const C scale = norm.weight.load_or(own, C(1)) * rstd, shift = norm.bias.load_or(own, C(0));

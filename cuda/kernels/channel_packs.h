@@ -1,6 +1,6 @@
-// Batch norm of row-major tensors, and of tensors in evaluation, in 16-byte packs: the kernels of
-// channel_norm.h for tensors [samples, channels, inner] whose `inner` elements are whole packs. The
-// elements that a ChannelWalk visits are packs here.
+// Batch norm of row-major tensors, and of tensors in evaluation, and group norm, in 16-byte packs:
+// the kernels of channel_norm.h for tensors [samples, channels, inner] whose `inner` elements are
+// whole packs. The elements that a ChannelWalk visits are packs here.
 #pragma once
 
 #include "channel_rows.h"
@@ -73,10 +73,10 @@ __device__ void normalise_packs(const Normalisation<float>& norm, const RowTail<
                                 const ChannelWalk& walk, const Statistics<float>& of) {
   constexpr int kWidth = kPerPack<T>;
   const float mean = of.mean, rstd = of.rstd(norm.eps);
-  if (walk.is_first() && walk.chunk == 0) norm.keep(walk.channel, of);
+  norm.keep(walk, of);
   if (!walk.has_channel()) return;
-  const float scale = norm.weight.load_or(walk.channel, 1.0f) * rstd,
-              shift = norm.bias.load_or(walk.channel, 0.0f);
+  const std::int64_t own = norm.sharing.weight(walk.channel);
+  const float scale = norm.weight.load_or(own, 1.0f) * rstd, shift = norm.bias.load_or(own, 0.0f);
   walk.template for_each_batch<kRunPacks>([&](const std::int64_t* places, int n) {
     for_packs<kRunPacks>(static_cast<const T*>(norm.x.data), places, n,
                          [&](int, float(&values)[kWidth], std::int64_t at) {
@@ -116,15 +116,34 @@ __global__ void __launch_bounds__(kSpreadThreads)
                            const RowTail<T> tail) {
   MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);
+  const std::int64_t statistic = norm.sharing.statistic(walk.channel);
   Statistics<float> of;
   if (norm.partial) {
-    of = Statistics<float>(joined_chunks(walk, room, norm.partial, norm.chunks, walk.channel,
-                                         CombineMoments<float>{}));
+    of = Statistics<float>(
+        joined_chunks(walk, room, norm.partial, norm.chunks, statistic, CombineMoments<float>{}));
   } else if (walk.has_channel()) {
-    of.mean = norm.given_mean.load<float>(walk.channel);
-    of.var = norm.given_var.load<float>(walk.channel);
+    of.mean = norm.given_mean.load<float>(statistic);
+    of.var = norm.given_var.load<float>(statistic);
   }
   normalise_packs(norm, tail, walk, of);
+}
+
+/** normalise() for packs; norm.runs and `statistics` have their width. */
+template <class T>
+void normalise_in_packs(Normalisation<float> norm, const RowTail<T>& tail,
+                        const Channels* statistics, Device device) {
+  const runtime::Stream stream = current_stream(device);
+  Tensor room;
+  if (statistics) {
+    const std::int64_t states = statistics->channels * statistics->chunks;
+    room = workspace(states * static_cast<std::int64_t>(sizeof(MomentsState<float>)), device);
+    auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
+    launch(&packed_run_moments_kernel<T>, grid_of(*statistics), stream, *statistics,
+           static_cast<const T*>(norm.x.data), partial);
+    norm.partial = partial;
+    norm.chunks = statistics->chunks;
+  }
+  launch(&packed_run_norm_kernel<T>, grid_of(norm.runs), stream, norm, tail);
 }
 
 // ---- gradients ----------------------------------------------------------------------------------
@@ -197,13 +216,14 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
   constexpr int kWidth = kPerPack<T>;
   if (!walk.has_channel()) return;
   const NormBackward<float>& norm = of.norm;
-  if (walk.at.part == 0 && walk.chunk == 0) {
+  if (norm.gw && walk.at.part == 0 && walk.chunk == 0) {
     norm.gw[walk.channel] = sums.gx * run.rstd;
     norm.gb[walk.channel] = sums.g;
   }
   const bool through = norm.through_statistics;
-  const float scale = run.scale, shift = through ? scale * (sums.g / norm.count) : 0.0f,
-              from_x = through ? scale * run.rstd * run.rstd * (sums.gx / norm.count) : 0.0f;
+  const float scale = run.scale, of_sums = norm.sums_are_weighted ? run.rstd : scale;
+  const float shift = through ? of_sums * (sums.g / norm.count) : 0.0f,
+              from_x = through ? of_sums * run.rstd * run.rstd * (sums.gx / norm.count) : 0.0f;
   for_gated_packs<most>(of, walk, run, through,
                         [&](const float(&g)[kWidth], const float(&x)[kWidth], std::int64_t at) {
                           if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + at, g);
@@ -239,11 +259,11 @@ __global__ void __launch_bounds__(kSpreadThreads)
 template <class T>
 __global__ void __launch_bounds__(kSpreadThreads)
     packed_run_gradient_kernel(const __grid_constant__ RunGradients<T> of,
-                               const GradientSums<float>* partial) {
+                               const GradientSums<float>* partial, std::int64_t chunks) {
   MZ_SHARED(GradientSums<float>, room, kSpreadThreads);
   const ChannelWalk walk(of.norm.runs);
-  const GradientSums<float> sums =
-      joined_chunks(walk, room, partial, of.norm.runs.chunks, walk.channel, Plus{});
+  const std::int64_t statistic = of.norm.sharing.statistic(walk.channel);
+  const GradientSums<float> sums = joined_chunks(walk, room, partial, chunks, statistic, Plus{});
   differentiate_packs<kRunPacks>(of, walk, RunCoefficients<float>(of.norm, walk), sums);
 }
 

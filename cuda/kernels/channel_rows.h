@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
       given.mean = mean[k] = norm.given_mean.load<float>(channel);
       given.var = norm.given_var.load<float>(channel);
       rstd = given.rstd(norm.eps);
-      if (walk.chunk == 0 && walk.at.part == 0) norm.keep(channel, given);
+      if (walk.chunk == 0 && walk.at.part == 0) norm.write_statistics(channel, given);
     }
     scale[k] = norm.weight.load_or(channel, 1.0f) * rstd;
     shift[k] = norm.bias.load_or(channel, 0.0f);

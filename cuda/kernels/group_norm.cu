@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "../attach.h"
-#include "channel_norm.h"
+#include "channel_packs.h"
 #include "copy.h"
 
 namespace mezzo::gpu {
@@ -14,7 +14,7 @@ namespace {
 void fill(Tensor& x, double value) { copy_elements(scalar_operand(value), x); }
 
 void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
-  const Tensor x = row_major(in[0]), weight = row_major(in[1]), bias = row_major(in[2]);
+  const Tensor x = aligned(row_major(in[0])), weight = row_major(in[1]), bias = row_major(in[2]);
   const Sizes s(x.shape());
   const std::int64_t groups = out[1].shape()[1];
   if (x.numel() == 0) {  // the number of channels may be arbitrary
@@ -22,16 +22,29 @@ void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
     return;
   }
   const std::int64_t per_group = s.channels / groups;
-  const Channels statistics = spread_channels(1, s.samples * groups, per_group * s.inner);
+  const auto runs = [&](std::int64_t width) {
+    return spread_channels(1, s.samples * s.channels, s.inner, width);
+  };
+  const auto statistics = [&](std::int64_t width) {
+    return spread_channels(1, s.samples * groups, per_group * s.inner, width);
+  };
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    Normalisation<C> norm{.runs = spread_channels(1, s.samples * s.channels, s.inner),
+    Normalisation<C> norm{.runs = runs(1),
                           .sharing = {per_group, s.channels},
                           .x = Array(x),
                           .weight = Array(weight),
                           .bias = Array(bias),
                           .eps = attrs.eps};
     norm.write_to(out);
-    normalise(norm, AsIs{}, &statistics, x.device());
+    if constexpr (std::is_same_v<C, float>)
+      if (takes_runs(s, x.dtype()))
+        return visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
+          norm.runs = runs(kPerPack<T>);
+          const Channels of_packs = statistics(kPerPack<T>);
+          normalise_in_packs(norm, RowTail<T>{}, &of_packs, x.device());
+        });
+    const Channels of_elements = statistics(1);
+    normalise(norm, AsIs{}, &of_elements, x.device());
   });
 }
 
@@ -68,8 +81,26 @@ __global__ void __launch_bounds__(kSpreadThreads)
   }
 }
 
+/** Computes all gradients in three launches, of which put_sums(partial) and put_gradient(sums of
+ *  the groups) are the first and the last. */
+template <class C, class PutSums, class PutGradient>
+void differentiate(const NormBackward<C>& norm, std::int64_t groups, Device device,
+                   const PutSums& put_sums, const PutGradient& put_gradient) {
+  const std::int64_t states = norm.runs.channels * norm.runs.chunks;
+  const Tensor room = sums_room<C>(states + groups, device);
+  auto *const partial = static_cast<GradientSums<C>*>(room.raw_data()), *const of_group =
+                                                                            partial + states;
+  put_sums(partial);
+  launch(&group_sums_kernel<C>,
+         {.blocks = groups + norm.sharing.weights, .threads = kSpreadThreads},
+         current_stream(device), norm, partial, of_group);
+  put_gradient(of_group);
+}
+
 void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
-  const NormOperands held(in, out[0]);
+  NormOperands held(in, out[0]);
+  held.g = aligned(held.g);
+  held.x = aligned(held.x);
   const Device device = held.x.device();
   const Sizes s(held.x.shape());
   const std::int64_t groups = held.mean.shape()[1];
@@ -79,23 +110,43 @@ void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
   }
   visit_floating_compute(held.x.dtype(), [&]<class C>(std::type_identity<C>) {
     NormBackward<C> norm = held.operands<C>(out);
-    norm.runs = spread_channels(1, s.samples * s.channels, s.inner);
     norm.sharing = {std::max<std::int64_t>(1, s.channels / groups), s.channels};
     norm.count = static_cast<C>(norm.sharing.per_group * s.inner);
     norm.through_statistics = norm.sums_are_weighted = true;
-    const std::int64_t states = norm.runs.channels * norm.runs.chunks,
-                       statistics = s.samples * groups;
-    const Tensor room = sums_room<C>(states + statistics, device);
-    auto *const partial = static_cast<GradientSums<C>*>(room.raw_data()), *const of_group =
-                                                                              partial + states;
+    const std::int64_t all_groups = s.samples * groups, one_chunk = 1;
     const runtime::Stream stream = current_stream(device);
+    if constexpr (std::is_same_v<C, float>)
+      if (takes_runs(s, held.x.dtype()))
+        return visit_packed(held.x.dtype(), [&]<class T>(std::type_identity<T>) {
+          norm.runs = spread_channels(1, s.samples * s.channels, s.inner, kPerPack<T>);
+          RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
+                             .x = static_cast<const T*>(norm.x.data),
+                             .gx = static_cast<T*>(norm.gx.data),
+                             .gate = {},
+                             .norm = norm};
+          of.norm.gw = nullptr;  // written by group_sums_kernel
+          differentiate(
+              norm, all_groups, device,
+              [&](GradientSums<C>* partial) {
+                launch(&packed_run_sums_kernel<T>, grid_of(norm.runs), stream, of, partial);
+              },
+              [&](const GradientSums<C>* of_group) {
+                launch(&packed_run_gradient_kernel<T>, grid_of(norm.runs), stream, of, of_group,
+                       one_chunk);
+              });
+        });
+    norm.runs = spread_channels(1, s.samples * s.channels, s.inner);
     const NoGate gate;
-    launch(&gradient_sums_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, partial);
-    launch(&group_sums_kernel<C>, {.blocks = statistics + s.channels, .threads = kSpreadThreads},
-           stream, norm, partial, of_group);
-    norm.gw = nullptr;
-    launch(&norm_backward_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, of_group,
-           std::int64_t{1});
+    differentiate(
+        norm, all_groups, device,
+        [&](GradientSums<C>* partial) {
+          launch(&gradient_sums_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, partial);
+        },
+        [&](const GradientSums<C>* of_group) {
+          norm.gw = nullptr;
+          launch(&norm_backward_kernel<C, NoGate>, grid_of(norm.runs), stream, norm, gate, of_group,
+                 one_chunk);
+        });
   });
 }
 

@@ -12,11 +12,16 @@ struct StoredPack {
   PackWords words[2];  // only the first 2 words of bool, the first 4 of 16 bits
 };
 
+/** Returns place_in(). In a map of packs the last stride of each operand is 1. */
+__device__ inline std::int64_t pack_place(const Map& map, const MapOperand& x, std::int64_t at) {
+  return map.rank == 1 ? at : place_among(map.sizes, x.strides, map.rank, map.count, at);
+}
+
 /** Loads elements [at, at + kMapPack) of an operand. Does nothing for a number or an absent one. */
 __device__ inline void fetch_pack(const Map& map, const MapOperand& x, std::int64_t at,
                                   StoredPack& pack) {
   if (x.layout != MapOperand::Layout::tensor) return;
-  const std::int64_t place = place_in(map, x, at);
+  const std::int64_t place = pack_place(map, x, at);
   if (x.dtype == DType::boolean) {
     const auto bytes = *reinterpret_cast<const Pack<std::uint32_t, 2>*>(
         static_cast<const std::uint8_t*>(x.data) + place);
@@ -58,7 +63,7 @@ __device__ inline void widen_pack(const MapOperand& x, const StoredPack& pack, f
 /** Stores elements [at, at + kMapPack) of an operand, each rounded once. */
 __device__ inline void put_pack(const Map& map, const MapOperand& x, std::int64_t at,
                                 const float* values) {
-  const std::int64_t place = place_in(map, x, at);
+  const std::int64_t place = pack_place(map, x, at);
   const auto put = [&]<class T>(std::type_identity<T>) {
     store_values<kMapPack>(static_cast<T*>(x.data) + place, values);
   };

@@ -68,14 +68,14 @@ void uniform(Inputs, Outputs out, const op::RandomAttrs& attrs) {
 /** Applies dropout with a mask that is drawn already. */
 template <class C>
 __global__ void __launch_bounds__(kMapThreads)
-    dropout_kernel(const __grid_constant__ Map map, const C keep) {
+    dropout_kernel(const __grid_constant__ Map map, const C scale) {
   for_each_run(map, [&](std::int64_t at, int n) {
     C x[kRun], mask[kRun];
     load_run<C>(map, map.in[0], at, n, x);
     load_run<C>(map, map.in[1], at, n, mask);
 #pragma unroll
     for (int k = 0; k < kRun; ++k)
-      if (k < n) x[k] = mask[k] != C(0) ? x[k] / keep : C(0);
+      if (k < n) x[k] = mask[k] != C(0) ? x[k] * scale : C(0);
     store_run<C>(map, map.out[0], at, n, x);
   });
 }
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kMapThreads)
 /** Draws the mask, stores it and applies it, in packs of a row-major result. */
 __global__ void __launch_bounds__(kMapThreads)
     packed_dropout_kernel(const __grid_constant__ Map map, const BernoulliValues values,
-                          const float keep) {
+                          const float scale) {
   const std::int64_t at = pack_here();
   if (at >= map.count) return;
   StoredPack stored;
@@ -94,15 +94,15 @@ __global__ void __launch_bounds__(kMapThreads)
   widen_pack(map.in[0], stored, x);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const auto drawn = values(philox_block(stream, static_cast<std::uint64_t>(at / 4 + half)));
+    const PhiloxBlock drawn = philox_block(stream, static_cast<std::uint64_t>(at / 4 + half));
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const bool is_kept = drawn.value[k] != 0;
-      x[4 * half + k] = is_kept ? x[4 * half + k] / keep : 0.0f;
-      mask.item[half] |= (is_kept ? 1u : 0u) << (8 * k);
+      const bool is_kept = mezzo::bernoulli(drawn.word[k], values.threshold);
+      x[4 * half + k] = is_kept ? x[4 * half + k] * scale : 0.0f;
+      mask.item[half] |= is_kept ? 1u << (8 * k) : 0u;
     }
   }
-  store_words(static_cast<std::uint8_t*>(map.in[1].data) + place_in(map, map.in[1], at), mask);
+  store_words(static_cast<std::uint8_t*>(map.in[1].data) + pack_place(map, map.in[1], at), mask);
   put_pack(map, map.out[0], at, x);
 }
 
@@ -116,13 +116,13 @@ template <class C>
 void launch_dropout(const Map& map, const void* address, runtime::Stream stream) {
   const auto& call = *static_cast<const DropoutCall*>(address);
   fill(*call.mask, call.values);
-  launch(&dropout_kernel<C>, map_grid(map), stream, map, static_cast<C>(1 - call.p));
+  launch(&dropout_kernel<C>, map_grid(map), stream, map, static_cast<C>(op::dropout_scale(call.p)));
 }
 
 void launch_packed_dropout(const Map& map, const void* address, runtime::Stream stream) {
   const auto& call = *static_cast<const DropoutCall*>(address);
   launch(&packed_dropout_kernel, pack_grid(map), stream, map, call.values,
-         static_cast<float>(1 - call.p));
+         static_cast<float>(op::dropout_scale(call.p)));
 }
 
 void dropout(Inputs in, Outputs out, const op::Dropout::Attrs& attrs) {

@@ -111,12 +111,11 @@ namespace {
 
 template <class C>
 void dropout_block(const C* const* in, C* const* out, std::int64_t n, const void* address) {
-  const double p = *static_cast<const double*>(address);
-  const C keep = static_cast<C>(1 - p);
+  const C scale = static_cast<C>(dropout_scale(*static_cast<const double*>(address)));
   const C *x = in[0], *mask = in[1];
   C* y = out[0];
   MZ_INDEPENDENT_LOOP
-  for (std::int64_t i = 0; i < n; ++i) y[i] = mask[i] != C(0) ? x[i] / keep : C(0);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = mask[i] != C(0) ? x[i] * scale : C(0);
 }
 
 }  // namespace

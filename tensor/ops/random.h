@@ -60,8 +60,8 @@ struct Uniform : RandomFill {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Each element is 0 with probability p, else x / (1 - p). The second result is the mask of the
- *  kept elements. */
+/** Each element is 0 with probability p, else x * dropout_scale(p). The second result is the mask
+ * of the kept elements. */
 struct Dropout {
   static constexpr OpTraits traits{
       .name = "dropout",
@@ -79,6 +79,9 @@ struct Dropout {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
 };
+
+/** Returns 1 / (1 - p), the factor of the elements that dropout keeps; 0 if it keeps none. */
+inline double dropout_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
 
 using RandomOps = type_list<Bernoulli, Dropout, Normal, Randint, Uniform>;
 

@@ -27,11 +27,22 @@ struct PhiloxKey {
   MZ_HD constexpr PhiloxKey next() const { return {word0 + 0x9E3779B9u, word1 + 0xBB67AE85u}; }
 };
 
+/** Returns the 64-bit product. */
+MZ_HD constexpr MZ_ALWAYS_INLINE std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  std::uint64_t product;  // from the product of 64-bit numbers nvcc makes more instructions
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+  return product;
+#else
+  return std::uint64_t{a} * b;
+#endif
+}
+
 /** Returns the counter after one round. Source: Salmon, Moraes, Dror, Shaw, Parallel random
  *  numbers: as easy as 1, 2, 3 (SC 2011). */
 MZ_HD constexpr MZ_ALWAYS_INLINE PhiloxBlock philox_round(PhiloxBlock c, PhiloxKey key) {
-  const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c.word[0];
-  const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c.word[2];
+  const std::uint64_t p0 = wide_product(0xD2511F53u, c.word[0]);
+  const std::uint64_t p1 = wide_product(0xCD9E8D57u, c.word[2]);
   return {{static_cast<std::uint32_t>(p1 >> 32) ^ c.word[1] ^ key.word0,
            static_cast<std::uint32_t>(p1),
            static_cast<std::uint32_t>(p0 >> 32) ^ c.word[3] ^ key.word1,
@@ -137,9 +148,10 @@ MZ_HD constexpr std::uint64_t bernoulli_threshold(double p) {
   return static_cast<std::uint64_t>(p * 0x1p32 + 0.5);
 }
 
-/** Returns true with the probability that `threshold` represents. */
+/** Returns true with the probability that `threshold` represents. Compares 32 bits, the words of
+ * the device. */
 MZ_HD constexpr bool bernoulli(std::uint32_t word, std::uint64_t threshold) {
-  return word < threshold;
+  return word < static_cast<std::uint32_t>(threshold) || threshold >> 32 != 0;
 }
 
 /** Two independent standard normal numbers. */

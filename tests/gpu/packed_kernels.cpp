@@ -100,6 +100,19 @@ TEST_CASE("softmax, cross entropy and sums of whole packs take the kernels on pa
   CHECK(packed_in([] { sum(rows_of({30, 768}, i64), 1); }) == 0);
 }
 
+TEST_CASE("group norms of packs take the kernels on packs", "[gpu][packed]") {
+  const auto norm = [](const Tensor& x) { return group_norm(x, 2); };
+  for (const DType dtype : kDtypes) {
+    INFO(name(dtype));
+    CHECK(packed_passes(rows_of({2, 6, 4, 4}, dtype), norm) == 4);
+    CHECK(packed_passes(rows_of({2, 6, 3, 3}, dtype), norm) == 0);
+    // Other layouts are copied, so that the bits do not depend on them.
+    CHECK(packed_passes(unaligned(rows_of({2, 6, 4, 4}, dtype)), norm) == 4);
+    CHECK(packed_passes(rows_of({2, 6, 4, 4}, dtype).to(MemoryFormat::channels_last), norm) == 4);
+  }
+  CHECK(packed_passes(rows_of({2, 6, 4, 4}, f64), norm) == 0);
+}
+
 TEST_CASE("batch norms of packs take the kernels on packs", "[gpu][packed]") {
   const auto norm = [](const Tensor& x) { return batch_norm(x, {.training = true}); };
   const auto images = [](const Shape& shape, DType dtype) {

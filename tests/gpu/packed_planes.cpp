@@ -1,5 +1,5 @@
-// Batch norm and max pooling on 16-byte packs, on any device: row-major and channels-last, in
-// training and in evaluation.
+// Batch norm, group norm and max pooling on 16-byte packs, on any device: row-major and
+// channels-last, in training and in evaluation.
 #include "../support/catch.h"
 #include "packed.h"
 
@@ -30,6 +30,17 @@ void check_batch_norm(const std::vector<Tensor>& operands, bool training, bool c
       options.bias = t[2];
     }
     return batch_norm(channels_last ? t[0].to(MemoryFormat::channels_last) : t[0], options);
+  });
+}
+
+void check_group_norm(const std::vector<Tensor>& operands, std::int64_t groups) {
+  packed::check(operands, [=](const std::vector<Tensor>& t) {
+    GroupNormOptions options;
+    if (t.size() > 1) {
+      options.weight = t[1];
+      options.bias = t[2];
+    }
+    return group_norm(t[0], groups, options);
   });
 }
 
@@ -65,6 +76,22 @@ TEST_CASE("batch norms of packs with channels of several blocks agree with the C
   for (const DType dtype : {bf16, f32})
     for (const bool training : {true, false})
       check_batch_norm(batch_operands({9, 2, 128, 128}, dtype, f32), training, false);
+}
+
+TEST_CASE("group norms of packs agree with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(43);
+  for (const DType dtype : kDtypes) {
+    // packs of one position and of several, groups of one channel, one group, several blocks
+    for (const Shape& shape : {Shape{2, 16, 2, 4}, Shape{3, 24, 8, 10}, Shape{5, 8, 3, 3},
+                               Shape{1, 8, 8}, Shape{2, 8, 64, 64}})
+      for (const std::int64_t groups : {std::int64_t{1}, std::int64_t{4}, shape[1]}) {
+        const std::vector<Tensor> all = batch_operands(shape, dtype, f32);
+        check_group_norm(all, groups);
+        check_group_norm({all[0]}, groups);
+      }
+    check_group_norm(batch_operands({2, 16, 4, 4}, dtype, dtype), 2);
+  }
 }
 
 TEST_CASE("batch norms of packs have no gradient through given statistics", "[gpu][packed]") {

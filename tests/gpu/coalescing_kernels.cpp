@@ -1,0 +1,116 @@
+// Whether the lanes of a warp load and store adjacent memory: sectors per request of norms,
+// softmax, cross entropy, sums and optimizers. A program of its own, with kernels whose accesses
+// are counted.
+#include <mezzo.h>
+
+#include <string>
+#include <vector>
+
+#include "../emulator/sectors.h"
+#include "../support/catch.h"
+
+using namespace mezzo;
+using emulator::SectorLog, emulator::Traffic;
+
+namespace {
+
+const Device kDevice{DeviceKind::cuda, 0};
+
+/** Most sectors that a warp may move, as a multiple of the fewest. Lanes that load packs of 16
+ * bytes of different rows would take twice as many, single elements in f32 8 times. */
+constexpr double kMost = 1.25;
+/** The same where threads load the coefficients of the channels of their packs one by one, too. */
+constexpr double kMostOfRows = 1.9;
+
+/** Checks that f loads and stores adjacent memory, and that at least these bytes were seen. */
+template <class F>
+void check_traffic(const std::string& what, std::int64_t loaded, std::int64_t stored, const F& f,
+                   double most = kMost) {
+  const SectorLog log;
+  f();
+  const Traffic loads = log.loads(), stores = log.stores();
+  INFO(what << ": loads " << loads.sectors << " of " << loads.fewest << ", stores "
+            << stores.sectors << " of " << stores.fewest);
+  CHECK(loads.fewest * 32 >= loaded);
+  CHECK(stores.fewest * 32 >= stored);
+  CHECK(loads.ratio() <= most);
+  if (stored > 0) CHECK(stores.ratio() <= most);
+}
+
+std::int64_t bytes_of(const Tensor& x) {
+  return x.numel() * static_cast<std::int64_t>(item_size(x.dtype()));
+}
+
+Tensor leaf(const Shape& shape, DType dtype) {
+  return randn(shape).to(dtype).to(kDevice).requires_grad_();
+}
+
+/** Checks an op that loads x, and its gradients, which load and store as much. */
+template <class F>
+void check_op(const std::string& name, const Tensor& x, std::vector<Tensor> wanted, const F& f,
+              double most = kMost) {
+  Tensor y;
+  check_traffic(
+      name, bytes_of(x), 0, [&] { y = f(); }, most);
+  wanted.push_back(x);
+  const Tensor gy = ones_like(y);
+  check_traffic(
+      name + ", gradient", bytes_of(x), bytes_of(x),
+      [&] { (void)grad(TensorList(y), wanted, {}, TensorList(gy)); }, most);
+}
+
+}  // namespace
+
+TEST_CASE("norms, softmax and losses load and store adjacent memory", "[gpu][coalescing]") {
+  for (const DType dtype : {f32, f16, bf16}) {
+    INFO(name(dtype));
+    const Tensor x = leaf({64, 768}, dtype), w = leaf({768}, dtype), b = leaf({768}, dtype);
+    check_op("layer_norm", x, {w, b},
+             [&] { return layer_norm(x, {768}, {.weight = w, .bias = b}); });
+    check_op("softmax", x, {}, [&] { return softmax(x, -1); });
+    check_op("log_softmax", x, {}, [&] { return log_softmax(x, -1); });
+    const Tensor target = remainder(arange(64), 7).to(i64).to(kDevice);
+    check_op("cross_entropy", x, {}, [&] { return cross_entropy(x, target); });
+  }
+}
+
+TEST_CASE("batch norm loads and stores adjacent memory", "[gpu][coalescing]") {
+  for (const DType dtype : {f32, bf16})
+    for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+      INFO(name(dtype) << (format == MemoryFormat::channels_last ? " channels-last" : ""));
+      // Channels-last kernels on packs take 2^20 elements and more.
+      const std::int64_t side = format == MemoryFormat::channels_last ? 64 : 16;
+      const Tensor x = randn({4, 64, side, side}).to(dtype).to(kDevice).to(format).requires_grad_(),
+                   w = leaf({64}, f32), b = leaf({64}, f32);
+      check_op(
+          "batch_norm", x, {w, b},
+          [&] { return batch_norm(x, {.weight = w, .bias = b, .training = true}); },
+          format == MemoryFormat::channels_last ? kMostOfRows : kMost);
+    }
+}
+
+TEST_CASE("sums of rows and of columns load adjacent memory", "[gpu][coalescing]") {
+  for (const DType dtype : {f32, f16, bf16}) {
+    INFO(name(dtype));
+    const Tensor x = leaf({512, 256}, dtype).detach();
+    check_traffic("columns", bytes_of(x), 0, [&] { (void)sum(x, 0); });
+    check_traffic("rows", bytes_of(x), 0, [&] { (void)sum(x, 1); });
+    check_traffic("all", bytes_of(x), 0, [&] { (void)sum(x); });
+  }
+}
+
+TEST_CASE("optimizers load and store adjacent memory", "[gpu][coalescing]") {
+  for (const DType dtype : {f32, bf16}) {
+    INFO(name(dtype));
+    const Tensor x = leaf({64, 1024}, dtype), small = leaf({40}, dtype);
+    optim::Adam adam({x, small});
+    optim::SGD sgd({x, small}, {.lr = 0.1, .momentum = 0.9});
+    for (optim::Optimizer* optimizer :
+         {static_cast<optim::Optimizer*>(&adam), static_cast<optim::Optimizer*>(&sgd)}) {
+      x.set_grad(ones_like(x));
+      small.set_grad(ones_like(small));
+      // Parameter, gradient and at least one state.
+      check_traffic("step", 3 * bytes_of(x), 2 * bytes_of(x), [&] { optimizer->step(); });
+    }
+  }
+}
