@@ -51,7 +51,7 @@ NonfiniteLocation::Word axpby_chunk(const TensorListEntry& item, const Chunk& ch
                                     const AxpbyCall& call) {
   const V a = static_cast<V>(call.a.value()), b = static_cast<V>(call.b.value());
   const bool has_y = item.data[kY] != nullptr;
-  const bool checks = call.check == CheckFinite::x;
+  const bool checks = call.found_inf != nullptr;
   Block<V> operands[3];
   NonfiniteLocation::Word bad = NonfiniteLocation::kNone;
   for (std::int64_t begin = chunk.begin; begin < chunk.end; begin += kBlock) {

@@ -172,7 +172,7 @@ std::vector<Tuple> tuples_of(std::span<const Tensor> tensors) {
 
 /** Runs axpby, or only its check if `writes` is false. */
 void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool writes,
-               const Factor& a, const Factor& b, CheckFinite check, const FoundInf& found) {
+               const Factor& a, const Factor& b, const FoundInf& found) {
   std::vector<Tuple> tuples;
   tuples.reserve(items.size());
   for (const AxpbyTensors& t : items)
@@ -192,7 +192,7 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
   for (auto& list : lists.lists)
     for (TensorListEntry& item : list.second.items) item.index = items[item.index].number;
   for_each_device(lists, tuples, [&](const Packed& packed, Device device) {
-    list_kernels(device.kind).axpby(packed.items, {a, b, check, flag, first, device});
+    list_kernels(device.kind).axpby(packed.items, {a, b, flag, first, device});
   });
 }
 
@@ -284,13 +284,13 @@ void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, co
   PreparedUpdate(row, tensors, settings, settings_bytes, call).run();
 }
 
-void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b, CheckFinite check,
+void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
            const FoundInf& found) {
-  run_axpby("axpby", items, true, a, b, check, found);
+  run_axpby("axpby", items, true, a, b, found);
 }
 
 void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found) {
-  run_axpby("check_finite", items, false, 1, 0, CheckFinite::x, found);
+  run_axpby("check_finite", items, false, 1, 0, found);
 }
 
 // ---- norms --------------------------------------------------------------------------------------

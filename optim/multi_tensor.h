@@ -94,9 +94,6 @@ class MZ_API PreparedUpdate {
 
 // ---- list arithmetic ----------------------------------------------------------------------------
 
-/** The operand that an axpby checks for infinities and NaNs. */
-enum class CheckFinite : std::uint8_t { none, x };
-
 /** One item of axpby. If y is undefined, the term b y is left out. `out` may be x or y. */
 struct MZ_API AxpbyTensors {
   Tensor x, y, out;
@@ -121,10 +118,11 @@ struct MZ_API FoundInf {
 
 /** Computes out = a x + b y for every item, or out = a x without a y. Precision: in f32 (f64 if out
  *  is f64); products and sum are rounded separately, the result once to out's dtype. Non-finite
- *  checked values are recorded in `found`; results are written anyway. A factor of 1 does not
- *  change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written then. */
+ *  values of x are recorded in `found`, if it has a flag; results are written anyway. A factor of 1
+ *  does not change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written
+ *  then. */
 MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
-                  CheckFinite check, const FoundInf& found);
+                  const FoundInf& found = {});
 
 /** Records in `found` whether a value of x is non-finite. Errors: DtypeError, DeviceError. */
 MZ_API void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found);
@@ -169,8 +167,7 @@ MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& opt
 /** Arguments of the axpby kernel. */
 struct AxpbyCall {
   Factor a, b;
-  CheckFinite check;
-  float* found_inf;                // may be null
+  float* found_inf;                // null: x is not checked
   NonfiniteLocation::Word* first;  // may be null
   Device device;
 };

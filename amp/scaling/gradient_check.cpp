@@ -37,8 +37,7 @@ void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
     const bool elsewhere = checked && device != found.flag.device();
     const FoundInf here = elsewhere ? FoundInf::reset_on(device) : checked ? found : FoundInf{};
     if (first.tensors.out.defined())
-      optim::axpby(items, first.a, first.b,
-                   checked ? optim::CheckFinite::x : optim::CheckFinite::none, here);
+      optim::axpby(items, first.a, first.b, here);
     else
       optim::check_finite(items, here);
     if (elsewhere && here.raised()) raise(found, here.location());
