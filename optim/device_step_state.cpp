@@ -35,7 +35,7 @@ void DeviceStepState::send() {
 void DeviceStepState::start(Device to) {
   const bool capturing = Capture::current() != nullptr;
   const bool unchanged = counters_.match(optimizer(), to);
-  Capture::require_prepared("step", pending_.empty() && (unchanged || !ahead_),
+  Capture::require_prepared("step", !pending_ && (unchanged || !ahead_),
                             "an optimizer has changed since its last step");
   if (!capturing) flush();
   if (!unchanged) {
@@ -60,8 +60,11 @@ std::vector<StepCall> DeviceStepState::count_of(std::span<const ParamUpdate> upd
   return calls;
 }
 
-std::int64_t DeviceStepState::defer(std::vector<StepCall> count, const Tensor& found_inf) {
-  pending_ = std::move(count);
+std::int64_t DeviceStepState::defer(std::span<const StepCall> count, const Tensor& found_inf) {
+  for (const StepCall& call : count) {
+    flush();
+    pending_ = call;
+  }
   pending_flag_ = found_inf;
   if (recording_) {
     ++recording_->steps;
@@ -77,17 +80,8 @@ void DeviceStepState::run_ahead(std::int64_t steps) {
   ahead_ = true;
 }
 
-StepCall DeviceStepState::take_pending() {
-  if (pending_.empty()) return {};
-  const StepCall last = pending_.back();
-  pending_.pop_back();
-  flush();
-  return last;
-}
-
 void DeviceStepState::flush() {
-  for (const StepCall& call : std::exchange(pending_, {}))
-    step_kernel(device().kind)(call, device());
+  if (pending_) step_kernel(device().kind)(take_pending(), device());
 }
 
 // ---- results ------------------------------------------------------------------------------------
@@ -154,7 +148,7 @@ void DeviceStepState::join_capture() {
 }
 
 void DeviceStepState::end_capture() noexcept {
-  pending_.clear();
+  pending_.reset();
   recording_.reset();
 }
 

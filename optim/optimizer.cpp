@@ -326,7 +326,7 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
     if (!on_device) ++done.slot->steps;
   }
   if (!on_device) return StepResult::stepped;
-  const std::int64_t steps = clock_->defer(std::move(count), flag);
+  const std::int64_t steps = clock_->defer(count, flag);
   if (flag.defined()) return StepResult(clock_, steps);
   clock_->flush();
   return StepResult::stepped;

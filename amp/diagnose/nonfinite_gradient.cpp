@@ -7,6 +7,7 @@
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
 #include "../scaling/gradient_check.h"
+#include "../weights/optimizer_masters.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {
@@ -34,18 +35,16 @@ Shape place_in(const Tensor& x, std::int64_t element) {
 std::optional<NonfiniteGradient> gradient_at(const optim::Optimizer& optimizer,
                                              std::size_t position, const NonfiniteLocation& at) {
   const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
-  std::size_t left = position;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
-    const std::span<const optim::Slot> slots = optimizer.slots(group);
-    if (left < slots.size()) {
-      const Tensor &param = slots[left].param, grad = param.grad();
-      const std::string name = link ? link->core->name_of(param) : "";
-      return NonfiniteGradient{name.empty() ? str("parameter ", position) : name,
-                               place_in(grad.defined() ? grad : param, at.element), at.value};
-    }
-    left -= slots.size();
-  }
-  return std::nullopt;
+  std::optional<NonfiniteGradient> found;
+  std::size_t here = 0;
+  each_slot(optimizer, [&](const optim::Slot& slot) {
+    if (here++ != position) return;
+    const Tensor grad = slot.param.grad();
+    const std::string name = link ? link->core->name_of(slot.param) : "";
+    found = {name.empty() ? str("parameter ", position) : name,
+             place_in(grad.defined() ? grad : slot.param, at.element), at.value};
+  });
+  return found;
 }
 
 }  // namespace
@@ -59,12 +58,11 @@ std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer
   const Unobserved quiet;
   std::vector<GradientSum> gradients;
   std::uint32_t position = 0;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const optim::Slot& slot : optimizer.slots(group)) {
-      if (const Tensor grad = slot.param.grad(); grad.defined())
-        gradients.push_back({{grad.detach(), {}, {}, position}});
-      ++position;
-    }
+  each_slot(optimizer, [&](const optim::Slot& slot) {
+    if (const Tensor grad = slot.param.grad(); grad.defined())
+      gradients.push_back({{grad.detach(), {}, {}, position}});
+    ++position;
+  });
   const auto found = optim::FoundInf::reset_on(cpu);
   unscale(std::move(gradients), found);
   if (!found.raised()) return std::nullopt;

@@ -23,6 +23,16 @@ void raise(const FoundInf& found, Word location) {
 
 }  // namespace
 
+const FoundInf& move_to(Device device, FoundInf& found) {
+  if (found.flag.defined() && found.flag.device() == device) return found;
+  const FoundInf moved = FoundInf::reset_on(device);
+  if (found.flag.defined()) {
+    moved.flag.copy_(found.flag);
+    moved.first.copy_(found.first);
+  }
+  return found = moved;
+}
+
 void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
   while (!sums.empty()) {
     const GradientSum first = sums.front();

@@ -36,40 +36,53 @@ std::string ScaleEvent::text() const {
 namespace {
 
 ScaleState initial_state(const Properties& properties) {
-  const double least = properties.min_loss_scale.value_or(0),
-               start =
-                   std::max(std::min(properties.max_loss_scale, LossScaler::kInitialScale), least);
-  return {.growth = LossScaler::kFactor,
-          .backoff = 1 / LossScaler::kFactor,
-          .least = least,
+  const double least = properties.min_loss_scale.value_or(0);
+  return {.least = least,
           .most = properties.max_loss_scale,
-          .window = LossScaler::kWindow,
           .dynamic = properties.dynamic(),
-          .scale = properties.dynamic() ? start : properties.loss_scale};
+          .scale = properties.dynamic()
+                       ? std::max(std::min(properties.max_loss_scale, 0x1p16), least)
+                       : properties.loss_scale};
 }
 
 }  // namespace
 
 LossScaler::LossScaler(const Properties& properties) : LossScaler(initial_state(properties)) {}
 
-LossScaler::LossScaler(const ScaleState& state) : state_(state) {
+LossScaler::LossScaler(const ScaleState& state) {
+  check(state);
+  set(state);
   optimizers = std::make_shared<OptimizerTable>();
   use_ = std::make_shared<char>();
   events_.reserve(kEvents);
 }
 
-LossScaler::~LossScaler() = default;
-
-LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state()) {
-  events_ = other.events_;
+void LossScaler::check(const ScaleState& s) {
+  const auto require = [](bool holds, std::string_view what, double got,
+                          std::string_view expected) {
+    if (!holds)
+      fail<ValueError>("loss scaler", {.what = str(what, " is out of range"),
+                                       .got = str(got),
+                                       .expected = std::string(expected)});
+  };
+  require(std::isfinite(s.growth) && s.growth > 1, "growth_factor", s.growth, "a number > 1");
+  require(s.backoff > 0 && s.backoff < 1, "backoff_factor", s.backoff, "a number in (0, 1)");
+  require(s.window >= 1, "growth_interval", static_cast<double>(s.window), "at least 1");
+  require(s.hysteresis >= 1, "hysteresis", static_cast<double>(s.hysteresis), "at least 1");
+  require(s.most > 0, "max_scale", s.most, "a number > 0");
+  require(s.least >= 0 && s.least <= s.most && std::isfinite(s.stored(s.least)), "min_scale",
+          s.least, "a number > 0, at most max_scale");
+  const double scale = s.stored(s.scale);
+  require(std::isfinite(scale) && scale > 0, "scale", s.scale, "a finite number > 0");
+  require(s.tolerance >= 0 && s.tolerance <= s.hysteresis, "hysteresis_tracker",
+          static_cast<double>(s.tolerance), "a count up to hysteresis");
+  require(s.unskipped >= 0, "the counter", static_cast<double>(s.unskipped), "at least 0");
 }
 
-LossScaler& LossScaler::operator=(const LossScaler& other) {
-  LossScaler copy(other);
-  (void)state();
-  set(copy.state_);
-  events_.swap(copy.events_);
-  return *this;
+void LossScaler::copy(const LossScaler& other) {
+  const std::vector<ScaleEvent> events = other.events();
+  change(other.state(), {});
+  events_ = events;
 }
 
 const ScaleState& LossScaler::state() const {
@@ -85,20 +98,16 @@ const ScaleState& LossScaler::state() const {
 
 void LossScaler::set(const ScaleState& changed) {
   state_ = changed;
+  state_.scale = changed.stored(changed.scale);
   sent_ = false;
   ++version_;
 }
 
-void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
-  const bool is_scale = std::isfinite(changed.scale) && changed.scale > 0;
-  if (!is_scale || changed.unskipped < 0)
-    fail<ValueError>("loss scaler",
-                     {.what = is_scale ? "the counter must be non-negative"
-                                       : "the loss scale must be finite and positive",
-                      .got = is_scale ? str(changed.unskipped) : str(changed.scale)});
+void LossScaler::change(const ScaleState& changed, std::optional<ScaleReason> reason) {
+  check(changed);
   const double former = state().scale;
   set(changed);
-  note(former, reason);
+  if (reason) note(former, *reason);
 }
 
 void LossScaler::restore(double scale, std::int64_t unskipped, ScaleReason reason) {

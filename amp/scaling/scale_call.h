@@ -19,8 +19,8 @@ struct ScaleState {
 
   double growth = 2;            // factor of a growth
   double backoff = 0.5;         // factor after an overflow
-  double least = kScaleFloor;   // lower bound
-  double most = 0;              // upper bound
+  double least = 0;             // lower bound, besides kScaleFloor
+  double most = HUGE_VAL;       // upper bound
   std::int64_t window = 2000;   // consecutive checks without overflow before the scale grows
   std::int64_t hysteresis = 1;  // consecutive overflows after which the scale backs off
   bool dynamic = true;          // false: checks are only counted
@@ -37,6 +37,10 @@ struct ScaleState {
   std::int32_t any = 0;          // the check in progress has gradients
   Word first = kNone;            // first location of the check in progress
 
+  /** Returns a scale as it is stored. */
+  MZ_HD double stored(double value) const {
+    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  }
   /** Completes the check: updates scale and counters, if there were gradients. */
   MZ_HD void complete() {
     const bool overflow = found != 0;
@@ -51,9 +55,6 @@ struct ScaleState {
   }
 
  private:
-  MZ_HD double stored(double value) const {
-    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
-  }
   MZ_HD void move(bool overflow) {
     if (dynamic && overflow) {
       unskipped = 0;
