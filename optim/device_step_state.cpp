@@ -51,21 +51,21 @@ void DeviceStepState::start(Device to) {
 }
 
 std::vector<StepCall> DeviceStepState::count_of(std::span<const ParamUpdate> updates,
-                                                const Tensor& found_inf, std::int64_t limit) const {
+                                                const FoundInf& found, std::int64_t limit) const {
   std::vector<StepCall> calls;
   for (const ClockCall& clocks : counters_.count_of(updates))
-    calls.push_back({clocks, found_inf.defined() ? found_inf.data<float>() : nullptr});
+    calls.push_back({clocks, found.data()});
   calls.back().record = static_cast<StepRecord*>(memory_.raw_data());
   calls.back().limit = limit;
   return calls;
 }
 
-std::int64_t DeviceStepState::defer(std::span<const StepCall> count, const Tensor& found_inf) {
+std::int64_t DeviceStepState::defer(std::span<const StepCall> count, const FoundInf& found) {
   for (const StepCall& call : count) {
     flush();
     pending_ = call;
   }
-  pending_flag_ = found_inf;
+  pending_flag_ = found;
   if (recording_) {
     ++recording_->steps;
     return -1;

@@ -12,6 +12,7 @@
 #include "../tensor/device/capture.h"
 #include "../tensor/memory/transfer.h"
 #include "device_counters.h"
+#include "multi_tensor.h"
 #include "step_record.h"
 
 namespace mezzo::optim {
@@ -36,14 +37,14 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   void start(Device device);
   /** Returns the device copy of the counters. */
   const DeviceCounters& counters() const { return counters_; }
-  /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
+  /** Returns the calls that count a step of these updates, unless `found` is raised; it may be
    *  undefined. `limit` consecutive skips are a divergence; 0: no limit. */
-  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const Tensor& found_inf,
+  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const FoundInf& found,
                                  std::int64_t limit) const;
   /** Runs the calls that count a step, except for the last, which it keeps with its flag for
    *  take_pending() or flush(). Returns the number of steps after it, for was_skipped(); -1 in a
    *  capture. Allocates nothing. */
-  std::int64_t defer(std::span<const StepCall> count, const Tensor& found_inf);
+  std::int64_t defer(std::span<const StepCall> count, const FoundInf& found);
   /** Returns the call that counts the pending step, for the caller to combine with other work; one
    *  that does nothing if no step is pending. */
   StepCall take_pending() { return std::exchange(pending_, {}).value_or(StepCall{}); }
@@ -96,7 +97,7 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   bool ahead_ = false;               // the device's state is newer
   std::int64_t steps_ahead_ = 0;     // while ahead_: steps that the device will have counted
   std::optional<StepCall> pending_;  // counts a step; empty: no step is pending
-  Tensor pending_flag_;              // keeps the memory alive that it reads
+  FoundInf pending_flag_;            // keeps the memory alive that it reads
   std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
   std::weak_ptr<OptimizerHooks> observer_;
   StepRecord reported_;              // the latest record given to notify()

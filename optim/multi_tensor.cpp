@@ -179,20 +179,15 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
     tuples.push_back(writes ? Tuple{{t.x, t.y, t.out}, 1u << 2} : Tuple{{t.x}, 0});
   for (const Tuple& tuple : tuples) {
     check_tuple(op, tuple);
-    require_same_device(op, found.flag, first_of(tuple).device());
-    require_same_device(op, found.first, first_of(tuple).device());
+    require_same_device(op, found.word, first_of(tuple).device());
   }
   for (const Device device : devices_of(tuples))
     if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
-  float* flag = found.flag.defined() ? found.flag.data<float>() : nullptr;
-  auto* first = found.first.defined()
-                    ? static_cast<NonfiniteLocation::Word*>(found.first.raw_data())
-                    : nullptr;
   PackedLists lists(tuples);
   for (auto& list : lists.lists)
     for (TensorListEntry& item : list.second.items) item.index = items[item.index].number;
   for_each_device(lists, tuples, [&](const Packed& packed, Device device) {
-    list_kernels(device.kind).axpby(packed.items, {a, b, flag, first, device});
+    list_kernels(device.kind).axpby(packed.items, {a, b, found.data(), device});
   });
 }
 
@@ -200,30 +195,21 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
 
 FoundInf FoundInf::reset_on(Device device) {
   const NoCapturePool lasting;
-  const FoundInf found{.flag = empty_tensor({}, DType::f32, device),
-                       .first = empty_tensor({}, DType::i64, device)};
+  const FoundInf found{empty_tensor({}, DType::i64, device)};
   found.reset();
   return found;
 }
 
-bool FoundInf::raised() const {
-  if (!flag.defined()) return false;
-  float value = 0;
-  download(flag, &value, sizeof value);
-  return value != 0;
-}
-
 NonfiniteLocation::Word FoundInf::location() const {
-  NonfiniteLocation::Word word = NonfiniteLocation::kNone;
-  if (first.defined()) download(first, &word, sizeof word);
-  return word;
+  Word value = NonfiniteLocation::kNone;
+  if (word.defined()) download(word, &value, sizeof value);
+  return value;
 }
 
 void FoundInf::reset() const {
-  if (!flag.defined()) return;
+  if (!word.defined()) return;
   const CastScope no_casts(nullptr);
-  flag.fill_(0);
-  first.fill_(-1);
+  word.fill_(-1);
 }
 
 struct PreparedUpdate::Work {

@@ -15,6 +15,7 @@ namespace mezzo::optim {
 struct NonfiniteLocation {
   using Word = unsigned long long;  // the type of CUDA's 64-bit atomics
   static constexpr Word kNone = ~Word{0};
+  static constexpr Word kUnknown = kNone - 1;  // of a value whose location is not known
   static constexpr int kElementBits = 40, kNumberBits = 22;
   // The largest number; larger ones are stored as this one.
   static constexpr std::uint32_t kMostNumber = (std::uint32_t{1} << kNumberBits) - 1;

@@ -21,12 +21,10 @@ constexpr std::size_t kPositions = std::size_t{1} << 16;
 /** Returns the index of the element at an offset in memory of a dense tensor. Other tensors were
  *  copied to row-major order before the check. */
 Shape place_in(const Tensor& x, std::int64_t element) {
-  const bool dense = same_dense_layout(x, x);
+  const Strides strides = same_dense_layout(x, x) ? x.strides() : contiguous_strides(x.shape());
   Shape place = x.shape();
-  for (int d = place.rank() - 1; d >= 0; --d) {
-    place[d] = x.shape()[d] == 1 ? 0 : (dense ? element / x.strides()[d] : element) % x.shape()[d];
-    if (!dense) element /= x.shape()[d];
-  }
+  for (int d = 0; d < place.rank(); ++d)
+    place[d] = x.shape()[d] == 1 ? 0 : element / strides[d] % x.shape()[d];
   return place;
 }
 

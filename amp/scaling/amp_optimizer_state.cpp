@@ -184,7 +184,7 @@ const optim::FoundInf& AmpOptimizerState::flag_on(Device device) {
 }
 
 void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
-  if (!raised_by && (found.flag.device() != cpu || found.raised())) raised_by = &of_loss;
+  if (!raised_by && (found.word.device() != cpu || found.raised())) raised_by = &of_loss;
 }
 
 // ---- other hooks --------------------------------------------------------------------------------

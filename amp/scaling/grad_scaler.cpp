@@ -163,7 +163,7 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
                                    .skip_limit = max_consecutive_skips_,
                                    .observer = state.shared_from_this()};
     if (fused && state.had_gradients) {
-      const Device device = state.found.flag.device();
+      const Device device = state.found.word.device();
       condition.unscale = scaler_->on(device).inverse(device);
       condition.writes_back = true;
     }
@@ -189,7 +189,7 @@ void GradScaler::update() {
   require_scaled(op);
   const std::vector<AmpOptimizerState*> used = used_optimizers();
   if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
-  if (const Tensor& flag = used[0]->found.flag; flag.defined()) scaler_->move_to(flag.device());
+  if (const Tensor& flag = used[0]->found.word; flag.defined()) scaler_->move_to(flag.device());
   for (const AmpOptimizerState* state : used)
     scaler_->finish_step(
         *state->clock, state->found,

@@ -120,7 +120,7 @@ void LossScaler::restore(double scale, std::int64_t unskipped, ScaleReason reaso
 bool LossScaler::update(bool overflow, std::string first_nonfinite) {
   const ScaleState former = state();
   ScaleState changed = former;
-  ScaleCall{.state = &changed, .found = overflow, .any = true, .completes = true}.update();
+  ScaleCall{.state = &changed, .overflow = overflow, .any = true, .completes = true}.update();
   set(changed);
   note_change(former, std::move(first_nonfinite));
   return dynamic() && overflow;
@@ -211,10 +211,7 @@ Tensor LossScaler::times(const Tensor& x) {
 
 void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
   version_ += call.completes ? 1 : 0;
-  if (found.flag.defined()) {
-    call.flag = found.flag.data<float>();
-    call.first = static_cast<ScaleState::Word*>(found.first.raw_data());
-  }
+  call.found = found.data();
   if (device_ == cpu) {
     const ScaleState former = state_;
     call.state = &state_;
@@ -243,21 +240,21 @@ void LossScaler::defer(const optim::FoundInf& found) {
 }
 
 void LossScaler::finish_pending() {
-  if (!pending_.flag.defined()) return;
+  if (!pending_.word.defined()) return;
   run({.notes = true, .any = true, .completes = true}, std::exchange(pending_, {}));
 }
 
 void LossScaler::finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
                              ScaleCall call) {
-  const bool here = found.flag.defined() && found.flag.device() == device_;
-  if (here && pending_.flag.is_same(found.flag)) {
+  const bool here = found.word.defined() && found.word.device() == device_;
+  if (here && pending_.word.is_same(found.word)) {
     pending_ = {};
     call.notes = call.any = call.completes = true;
   }
   if (steps.device() != device_) steps.flush();
   call.step = steps.take_pending();
   call.resets = here;
-  call.found = !here && call.notes && found.raised();
+  call.overflow = !here && call.notes && found.raised();
   if (!here) found.reset();
   run(call, here ? found : optim::FoundInf{});
 }

@@ -142,19 +142,17 @@ void ScaledLoss::unscale_gradients(const FoundInf& found) {
 
 namespace {
 
-/** Runs a call on the scale and a flag, raises others and resets the flag: several calls if one
- *  cannot raise all. The last completes the check if `call` does. */
+/** Raises flags if `found` is raised, and resets that one: in several calls if one cannot raise
+ * all. The last completes a check of `found` if `completes`. */
 void raise(LossScaler& scaler, const std::vector<FoundInf>& flags, const FoundInf& found,
-           const ScaleCall& call) {
+           bool completes) {
   std::size_t done = 0;
   do {
-    ScaleCall part = call;
-    for (int i = 0; i < ScaleCall::kMostRaised && done < flags.size(); ++i, ++done) {
-      part.raised[i] = flags[done].flag.data<float>();
-      part.raised_first[i] = static_cast<ScaleState::Word*>(flags[done].first.raw_data());
-    }
+    ScaleCall part{.notes = completes};
+    for (int i = 0; i < ScaleCall::kMostRaised && done < flags.size(); ++i, ++done)
+      part.raised[i] = flags[done].data();
     part.resets = done == flags.size();
-    part.completes = part.any = part.resets && call.completes;
+    part.completes = part.any = part.resets && completes;
     scaler.run(part, found);
   } while (done < flags.size());
 }
@@ -191,15 +189,15 @@ void ScaledLoss::unscale_and_check() {
     for (const auto& link : delayed) (void)delayed_flag(*link), (void)link->flag_on(device);
   const FoundInf found = own ? flags[0] : move_to(device, scaler().scope_found);
   unscale_gradients(found);
-  if (delays) return raise(scaler(), flags, found, {.raises_for_flag = true});
+  if (delays) return raise(scaler(), flags, found, false);
   for (const auto& link : delayed) agree(receivers_of({link}), scaler(), delayed_flag(*link));
   agree(receivers_of(links_), scaler(), found);
   if (own) {
     scaler().defer(found);
   } else {
     for (const auto& link : delayed)
-      raise(scaler(), {link->found}, delayed_flag(*link), {.notes = true, .raises_for_flag = true});
-    raise(scaler(), flags, found, {.notes = true, .any = true, .completes = true});
+      raise(scaler(), {link->found, found}, delayed_flag(*link), false);
+    raise(scaler(), flags, found, true);
   }
   for (const auto& link : delayed) link->depend_on_flag(scaler());
   for (const auto& link : links_) link->depend_on_flag(scaler());

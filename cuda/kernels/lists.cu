@@ -66,10 +66,9 @@ __global__ void __launch_bounds__(kListThreads)
     store_items<C>(x, kOut, item.vectors, at, n, out);
   });
   if (bad == NonfiniteLocation::kNone) return;
-  *call.found_inf = 1;  // all threads write the same value
   // Skips the atomic if an earlier location is recorded already.
-  if (call.first && bad < *static_cast<const volatile NonfiniteLocation::Word*>(call.first))
-    atomicMin(call.first, bad);
+  if (bad < *static_cast<const volatile NonfiniteLocation::Word*>(call.found_inf))
+    atomicMin(call.found_inf, bad);
 }
 
 void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {

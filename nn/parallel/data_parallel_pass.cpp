@@ -175,7 +175,7 @@ void DataParallel::adopt(Param& param, Tensor gradient, const Tensor& local) {
 /** Computes out = (x + y) / predivide factor, and checks for overflow if loss scaling is active. */
 void DataParallel::combine(const optim::AxpbyTensors& item, const Param& param) const {
   const double factor = 1 / averaging_.predivide(param.reduce_dtype);
-  const bool checks = checks_ && param.leaf.device() == overflow_.flag.device();
+  const bool checks = checks_ && param.leaf.device() == overflow_.word.device();
   if (checks && item.y.defined()) {
     const optim::AxpbyTensors local{item.y, {}, {}};
     optim::check_finite({&local, 1}, overflow_);
