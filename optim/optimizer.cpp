@@ -271,15 +271,16 @@ bool any_wide(std::span<const ParamUpdate> updates) {
                      [](const ParamUpdate& u) { return u.grad.dtype() == DType::f64; });
 }
 
-/** Makes `factor` clip the gradients to max_norm. If `on_device`, it points to the norm in the
- *  returned tensor, which must outlive it. */
+/** Makes `factor` clip the gradients to max_norm. If `on_device`, or if the factor is no number, it
+ *  points to the norm in the returned tensor, which must outlive it. */
 [[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, bool on_device,
                           Factor& factor) {
   const Tensor norm = norm_of(updates, factor);
+  const bool is_number = factor.is_number();
   factor.norm = norm.data<double>();
   factor.max_norm = max_norm;
   factor.norm_is_f32 = !any_wide(updates);
-  if (on_device) return norm;
+  if (on_device || !is_number) return norm;
   const double read = norm.item<double>();
   factor.norm = &read;
   factor = factor.value();

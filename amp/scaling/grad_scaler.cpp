@@ -6,6 +6,7 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../tensor/text/text.h"
+#include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
 #include "divergence.h"
 #include "gradient_check.h"
@@ -163,8 +164,8 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
                                    .skip_limit = max_consecutive_skips_,
                                    .observer = state.shared_from_this()};
     if (fused && state.had_gradients) {
-      const Device device = state.found.word.device();
-      condition.unscale = scaler_->on(device).inverse(device);
+      const ScaleValue scale = scaler_->on(state.found.word.device());
+      condition.unscale = scale.inverse(device_of_params(optimizer));
       condition.writes_back = true;
     }
     if (has_gradients || state.found.raised()) result = optimizer.step(options, condition);
