@@ -68,11 +68,11 @@ NonfiniteLocation::Word axpby_chunk(const TensorListEntry& item, const Chunk& ch
   return bad;
 }
 
-/** Stores the word if it is smaller than the stored one: the first location wins. */
-void lower(NonfiniteLocation::Word* least, NonfiniteLocation::Word word) {
-  const std::atomic_ref noted(*least);
+/** Stores the word if it is larger than the stored one: the first location wins. */
+void raise(NonfiniteLocation::Word* most, NonfiniteLocation::Word word) {
+  const std::atomic_ref noted(*most);
   NonfiniteLocation::Word now = noted.load(std::memory_order_relaxed);
-  while (word < now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
+  while (word > now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ void axpby_on_cpu(std::span<const TensorListEntry> items, const AxpbyCall& call)
     const bool wide = item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
     const NonfiniteLocation::Word bad =
         wide ? axpby_chunk<double>(item, chunk, call) : axpby_chunk<float>(item, chunk, call);
-    if (bad != NonfiniteLocation::kNone) lower(call.found_inf, bad);
+    if (bad != NonfiniteLocation::kNone) raise(call.found_inf, bad);
   });
 }
 

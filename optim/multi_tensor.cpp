@@ -209,7 +209,7 @@ NonfiniteLocation::Word FoundInf::location() const {
 void FoundInf::reset() const {
   if (!word.defined()) return;
   const CastScope no_casts(nullptr);
-  word.fill_(-1);
+  word.fill_(0);
 }
 
 struct PreparedUpdate::Work {

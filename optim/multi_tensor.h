@@ -104,7 +104,7 @@ struct MZ_API AxpbyTensors {
 /** Whether a non-finite value was found, and the first one: an overflow flag. */
 struct MZ_API FoundInf {
   using Word = NonfiniteLocation::Word;
-  Tensor word = {};  // i64, one element: the smallest Word of the values found, else kNone
+  Tensor word = {};  // i64, one element: the largest Word of the values found, else kNone
 
   /** Returns new memory on a device, reset. Captured steps do not reuse it. */
   static FoundInf reset_on(Device device);

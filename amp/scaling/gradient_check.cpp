@@ -17,7 +17,7 @@ namespace {
 
 /** Raises a flag from the host, for a non-finite value at a location. */
 void raise(const FoundInf& found, Word location) {
-  const Word first = std::min({location, NonfiniteLocation::kUnknown, found.location()});
+  const Word first = std::max({location, NonfiniteLocation::kUnknown, found.location()});
   upload(found.word, &first, sizeof first);
 }
 
@@ -99,7 +99,7 @@ Word first_of_all(GradientReceiver& receiver, Word mine) {
   const std::vector<double> all = receiver.gather(halves);
   Word first = NonfiniteLocation::kNone;
   for (std::size_t i = 0; i < all.size(); i += 2)
-    first = std::min(first, static_cast<Word>(all[i]) << 32 | static_cast<Word>(all[i + 1]));
+    first = std::max(first, static_cast<Word>(all[i]) << 32 | static_cast<Word>(all[i + 1]));
   return first;
 }
 

@@ -93,7 +93,7 @@ struct ScaleCall {
 
   /** Raises a flag for a word other than kNone. */
   static MZ_HD void raise(ScaleState::Word& flag, ScaleState::Word word) {
-    if (word < flag) flag = word;
+    if (word > flag) flag = word;
   }
   /** Updates the scale. For one thread. */
   MZ_HD void update() const {

@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(kListThreads)
   });
   if (bad == NonfiniteLocation::kNone) return;
   // Skips the atomic if an earlier location is recorded already.
-  if (bad < *static_cast<const volatile NonfiniteLocation::Word*>(call.found_inf))
-    atomicMin(call.found_inf, bad);
+  if (bad > *static_cast<const volatile NonfiniteLocation::Word*>(call.found_inf))
+    atomicMax(call.found_inf, bad);
 }
 
 void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {
