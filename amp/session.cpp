@@ -95,14 +95,15 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   for (int i = 0; i < properties.num_losses; ++i) {
     core->scalers.push_back(std::make_shared<LossScaler>(properties));
     core->scalers.back()->index = static_cast<std::size_t>(i);
-    core->scalers.back()->optimizers = core->all_optimizers;
+    core->scalers.back()->optimizers = core->scalers[0]->optimizers;
   }
   return core;
 }
 
 void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer,
                     const Conversion& conversion) {
-  const auto link = std::make_shared<AmpOptimizerState>(core, optimizer);
+  LossScaler* const scaler = core->enabled() ? core->scalers[0].get() : nullptr;
+  const auto link = std::make_shared<AmpOptimizerState>(core, scaler, optimizer);
   core->optimizers.push_back(link.get());
   optimizer.attach(link);
   MasterChanges changes(core->masters);

@@ -20,7 +20,6 @@ class AmpOptimizerState;
 struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   Properties properties;
   std::vector<std::shared_ptr<LossScaler>> scalers;
-  std::shared_ptr<OptimizerTable> all_optimizers = std::make_shared<OptimizerTable>();
   std::vector<nn::Module> models;
   std::vector<nn::Module> modules;  // the models and all their submodules when attached
   std::vector<Tensor> lowered;      // parameters and buffers that this session made 16-bit

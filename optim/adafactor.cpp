@@ -51,7 +51,7 @@ std::vector<Tensor> scaled_gradients(std::span<const UpdateTensors> tensors,
                                false, t.param.memory_format()));
     items.push_back({t.grad, {}, out.back()});
   }
-  axpby(items, inv_scale, 0, CheckFinite::none, {});
+  axpby(items, inv_scale, 0);
   return out;
 }
 

@@ -56,7 +56,7 @@ Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double 
   factor.max_norm = max_norm;
   factor.norm_is_f32 = !wide;
   Tensor rounded = norm.to(wide ? DType::f64 : DType::f32);  // allocated before gradients change
-  axpby(in_place(grads), factor, 0, CheckFinite::none, {});
+  axpby(in_place(grads), factor, 0);
   return rounded;
 }
 
@@ -80,7 +80,7 @@ Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& opt
                       .hint = "lower the learning rate, or clip with error_if_nonfinite off"});
   const double factor = clip_factor(norm.item<double>(), max_norm);
   if (factor >= 1) return norm;
-  axpby(in_place(grads), factor, 0, CheckFinite::none, {});
+  axpby(in_place(grads), factor, 0);
   return norm;
 }
 

@@ -35,7 +35,7 @@ void DeviceStepState::send() {
 void DeviceStepState::start(Device to) {
   const bool capturing = Capture::current() != nullptr;
   const bool unchanged = counters_.match(optimizer(), to);
-  Capture::require_prepared("step", pending_.empty() && (unchanged || !ahead_),
+  Capture::require_prepared("step", !pending_ && (unchanged || !ahead_),
                             "an optimizer has changed since its last step");
   if (!capturing) flush();
   if (!unchanged) {
@@ -51,18 +51,21 @@ void DeviceStepState::start(Device to) {
 }
 
 std::vector<StepCall> DeviceStepState::count_of(std::span<const ParamUpdate> updates,
-                                                const Tensor& found_inf, std::int64_t limit) const {
+                                                const FoundInf& found, std::int64_t limit) const {
   std::vector<StepCall> calls;
   for (const ClockCall& clocks : counters_.count_of(updates))
-    calls.push_back({clocks, found_inf.defined() ? found_inf.data<float>() : nullptr});
+    calls.push_back({clocks, found.data()});
   calls.back().record = static_cast<StepRecord*>(memory_.raw_data());
   calls.back().limit = limit;
   return calls;
 }
 
-std::int64_t DeviceStepState::defer(std::vector<StepCall> count, const Tensor& found_inf) {
-  pending_ = std::move(count);
-  pending_flag_ = found_inf;
+std::int64_t DeviceStepState::defer(std::span<const StepCall> count, const FoundInf& found) {
+  for (const StepCall& call : count) {
+    flush();
+    pending_ = call;
+  }
+  pending_flag_ = found;
   if (recording_) {
     ++recording_->steps;
     return -1;
@@ -77,17 +80,8 @@ void DeviceStepState::run_ahead(std::int64_t steps) {
   ahead_ = true;
 }
 
-StepCall DeviceStepState::take_pending() {
-  if (pending_.empty()) return {};
-  const StepCall last = pending_.back();
-  pending_.pop_back();
-  flush();
-  return last;
-}
-
 void DeviceStepState::flush() {
-  for (const StepCall& call : std::exchange(pending_, {}))
-    step_kernel(device().kind)(call, device());
+  if (pending_) step_kernel(device().kind)(take_pending(), device());
 }
 
 // ---- results ------------------------------------------------------------------------------------
@@ -154,7 +148,7 @@ void DeviceStepState::join_capture() {
 }
 
 void DeviceStepState::end_capture() noexcept {
-  pending_.clear();
+  pending_.reset();
   recording_.reset();
 }
 

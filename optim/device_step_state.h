@@ -4,18 +4,21 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "../tensor/device/capture.h"
 #include "../tensor/memory/transfer.h"
 #include "device_counters.h"
+#include "multi_tensor.h"
 #include "step_record.h"
 
 namespace mezzo::optim {
 
 class CapturedSteps;
-class StepObserver;
+class OptimizerHooks;
 
 /** The results of an optimizer's steps, on the host and on a device, with the device copy of its
  *  counters. Shared by the optimizer and the graphs of captured steps. */
@@ -34,16 +37,17 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   void start(Device device);
   /** Returns the device copy of the counters. */
   const DeviceCounters& counters() const { return counters_; }
-  /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
+  /** Returns the calls that count a step of these updates, unless `found` is raised; it may be
    *  undefined. `limit` consecutive skips are a divergence; 0: no limit. */
-  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const Tensor& found_inf,
+  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const FoundInf& found,
                                  std::int64_t limit) const;
-  /** Keeps the calls that count a step, and their flag, for take_pending() or flush(). Returns the
-   *  number of steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
-  std::int64_t defer(std::vector<StepCall> count, const Tensor& found_inf);
-  /** Counts the pending step, except for the last kernel call, which it returns for the caller to
-   *  combine with other work; one that does nothing if no step is pending. */
-  StepCall take_pending();
+  /** Runs the calls that count a step, except for the last, which it keeps with its flag for
+   *  take_pending() or flush(). Returns the number of steps after it, for was_skipped(); -1 in a
+   *  capture. Allocates nothing. */
+  std::int64_t defer(std::span<const StepCall> count, const FoundInf& found);
+  /** Returns the call that counts the pending step, for the caller to combine with other work; one
+   *  that does nothing if no step is pending. */
+  StepCall take_pending() { return std::exchange(pending_, {}).value_or(StepCall{}); }
   /** Counts the pending step. */
   void flush();
 
@@ -60,13 +64,13 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   /** Returns the host's record, as of the latest sync_to_host(). */
   StepRecord& record() { return record_; }
   /** Sets the observer of the following steps. */
-  void set_observer(std::weak_ptr<StepObserver> observer) { observer_ = std::move(observer); }
+  void set_observer(std::weak_ptr<OptimizerHooks> observer) { observer_ = std::move(observer); }
   /** Reports new skips in a record of the steps to the observer. */
   void notify(const StepRecord& now);
   /** Reads the record asynchronously every kPollSteps steps, and reports it once it has arrived, at
    *  the latest when the next read is due: waits only if the device is kPollSteps steps behind.
    *  Call it after `steps` steps on the device. Errors: CudaError, OutOfMemory; those of
-   *  StepObserver::skips_found. */
+   *  OptimizerHooks::skips_found. */
   void poll(std::int64_t steps);
   /** Number of steps between two reads. Each step is reported before 2 * kPollSteps later ones are
    *  taken; a replay that takes several steps reports after them. */
@@ -88,14 +92,14 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   Optimizer* optimizer_;
   DeviceCounters counters_;
   StepRecord record_;
-  Tensor memory_;                  // the record on the device
-  bool current_ = false;           // the device's state is as new as the host's, or newer
-  bool ahead_ = false;             // the device's state is newer
-  std::int64_t steps_ahead_ = 0;   // while ahead_: steps that the device will have counted
-  std::vector<StepCall> pending_;  // count a step; empty: no step is pending
-  Tensor pending_flag_;            // keeps the memory alive that they read
+  Tensor memory_;                    // the record on the device
+  bool current_ = false;             // the device's state is as new as the host's, or newer
+  bool ahead_ = false;               // the device's state is newer
+  std::int64_t steps_ahead_ = 0;     // while ahead_: steps that the device will have counted
+  std::optional<StepCall> pending_;  // counts a step; empty: no step is pending
+  FoundInf pending_flag_;            // keeps the memory alive that it reads
   std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
-  std::weak_ptr<StepObserver> observer_;
+  std::weak_ptr<OptimizerHooks> observer_;
   StepRecord reported_;              // the latest record given to notify()
   std::int64_t since_read_ = 0;      // steps after the start of the latest read of poll()
   std::unique_ptr<AsyncRead> read_;  // of poll(), not reported yet; may be null

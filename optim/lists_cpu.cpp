@@ -51,7 +51,7 @@ NonfiniteLocation::Word axpby_chunk(const TensorListEntry& item, const Chunk& ch
                                     const AxpbyCall& call) {
   const V a = static_cast<V>(call.a.value()), b = static_cast<V>(call.b.value());
   const bool has_y = item.data[kY] != nullptr;
-  const bool checks = call.check == CheckFinite::x;
+  const bool checks = call.found_inf != nullptr;
   Block<V> operands[3];
   NonfiniteLocation::Word bad = NonfiniteLocation::kNone;
   for (std::int64_t begin = chunk.begin; begin < chunk.end; begin += kBlock) {
@@ -68,16 +68,11 @@ NonfiniteLocation::Word axpby_chunk(const TensorListEntry& item, const Chunk& ch
   return bad;
 }
 
-void raise(float* flag) {
-  if (flag) std::atomic_ref(*flag).store(1.0f, std::memory_order_relaxed);
-}
-
-/** Stores the word if it is smaller than the stored one: the first location wins. */
-void lower(NonfiniteLocation::Word* least, NonfiniteLocation::Word word) {
-  if (!least) return;
-  const std::atomic_ref noted(*least);
+/** Stores the word if it is larger than the stored one: the first location wins. */
+void raise(NonfiniteLocation::Word* most, NonfiniteLocation::Word word) {
+  const std::atomic_ref noted(*most);
   NonfiniteLocation::Word now = noted.load(std::memory_order_relaxed);
-  while (word < now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
+  while (word > now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
 }
 
 }  // namespace
@@ -88,9 +83,7 @@ void axpby_on_cpu(std::span<const TensorListEntry> items, const AxpbyCall& call)
     const bool wide = item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
     const NonfiniteLocation::Word bad =
         wide ? axpby_chunk<double>(item, chunk, call) : axpby_chunk<float>(item, chunk, call);
-    if (bad == NonfiniteLocation::kNone) return;
-    raise(call.found_inf);
-    lower(call.first, bad);
+    if (bad != NonfiniteLocation::kNone) raise(call.found_inf, bad);
   });
 }
 
@@ -172,7 +165,7 @@ void norm_on_cpu(std::span<const TensorListEntry> items, const NormCall& call) {
   }
   *call.total = root(total, call.p);
   for (std::size_t i = 0; i < items.size(); ++i) call.each[items[i].index] = root(sums[i], call.p);
-  if (!std::isfinite(*call.total)) raise(call.found_inf);
+  if (call.found_inf && !std::isfinite(*call.total)) *call.found_inf = 1;
 }
 
 }  // namespace mezzo::optim

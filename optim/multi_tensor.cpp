@@ -172,27 +172,22 @@ std::vector<Tuple> tuples_of(std::span<const Tensor> tensors) {
 
 /** Runs axpby, or only its check if `writes` is false. */
 void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool writes,
-               const Factor& a, const Factor& b, CheckFinite check, const FoundInf& found) {
+               const Factor& a, const Factor& b, const FoundInf& found) {
   std::vector<Tuple> tuples;
   tuples.reserve(items.size());
   for (const AxpbyTensors& t : items)
     tuples.push_back(writes ? Tuple{{t.x, t.y, t.out}, 1u << 2} : Tuple{{t.x}, 0});
   for (const Tuple& tuple : tuples) {
     check_tuple(op, tuple);
-    require_same_device(op, found.flag, first_of(tuple).device());
-    require_same_device(op, found.first, first_of(tuple).device());
+    require_same_device(op, found.word, first_of(tuple).device());
   }
   for (const Device device : devices_of(tuples))
     if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
-  float* flag = found.flag.defined() ? found.flag.data<float>() : nullptr;
-  auto* first = found.first.defined()
-                    ? static_cast<NonfiniteLocation::Word*>(found.first.raw_data())
-                    : nullptr;
   PackedLists lists(tuples);
   for (auto& list : lists.lists)
     for (TensorListEntry& item : list.second.items) item.index = items[item.index].number;
   for_each_device(lists, tuples, [&](const Packed& packed, Device device) {
-    list_kernels(device.kind).axpby(packed.items, {a, b, check, flag, first, device});
+    list_kernels(device.kind).axpby(packed.items, {a, b, found.data(), device});
   });
 }
 
@@ -200,30 +195,21 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
 
 FoundInf FoundInf::reset_on(Device device) {
   const NoCapturePool lasting;
-  const FoundInf found{.flag = empty_tensor({}, DType::f32, device),
-                       .first = empty_tensor({}, DType::i64, device)};
+  const FoundInf found{empty_tensor({}, DType::i64, device)};
   found.reset();
   return found;
 }
 
-bool FoundInf::raised() const {
-  if (!flag.defined()) return false;
-  float value = 0;
-  download(flag, &value, sizeof value);
-  return value != 0;
-}
-
 NonfiniteLocation::Word FoundInf::location() const {
-  NonfiniteLocation::Word word = NonfiniteLocation::kNone;
-  if (first.defined()) download(first, &word, sizeof word);
-  return word;
+  Word value = NonfiniteLocation::kNone;
+  if (word.defined()) download(word, &value, sizeof value);
+  return value;
 }
 
 void FoundInf::reset() const {
-  if (!flag.defined()) return;
+  if (!word.defined()) return;
   const CastScope no_casts(nullptr);
-  flag.fill_(0);
-  first.fill_(-1);
+  word.fill_(0);
 }
 
 struct PreparedUpdate::Work {
@@ -284,13 +270,13 @@ void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors, co
   PreparedUpdate(row, tensors, settings, settings_bytes, call).run();
 }
 
-void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b, CheckFinite check,
+void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
            const FoundInf& found) {
-  run_axpby("axpby", items, true, a, b, check, found);
+  run_axpby("axpby", items, true, a, b, found);
 }
 
 void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found) {
-  run_axpby("check_finite", items, false, 1, 0, CheckFinite::x, found);
+  run_axpby("check_finite", items, false, 1, 0, found);
 }
 
 // ---- norms --------------------------------------------------------------------------------------

@@ -39,10 +39,11 @@ inline constexpr std::size_t kMaxStates = TensorListEntry::kMaxLists - kState;
 
 /** Settings of a whole step. */
 struct UpdateCall {
-  Factor inv_scale = 1;              // multiplies the gradients first, in f32 (f64 for f64)
-  const float* found_inf = nullptr;  // on the device of the lists; non-zero: nothing changes
-  bool write_back = false;           // stores the multiplied gradients
-  Device device = cpu;               // of the lists; run_update sets it
+  Factor inv_scale = 1;  // multiplies the gradients first, in f32 (f64 for f64)
+  const NonfiniteLocation::Word* found_inf = nullptr;  // on the device of the lists; not kNone:
+                                                       // nothing changes
+  bool write_back = false;                             // stores the multiplied gradients
+  Device device = cpu;                                 // of the lists; run_update sets it
 };
 
 /** Runs an update over all items; `settings` is an array of the update's Settings, one per item.
@@ -94,37 +95,36 @@ class MZ_API PreparedUpdate {
 
 // ---- list arithmetic ----------------------------------------------------------------------------
 
-/** The operand that an axpby checks for infinities and NaNs. */
-enum class CheckFinite : std::uint8_t { none, x };
-
 /** One item of axpby. If y is undefined, the term b y is left out. `out` may be x or y. */
 struct MZ_API AxpbyTensors {
   Tensor x, y, out;
   std::uint32_t number = 0;  // identifies the item in a NonfiniteLocation
 };
 
-/** Outputs for non-finite values, on the device of the tensors. Both may be undefined. */
+/** Whether a non-finite value was found, and the first one: an overflow flag. */
 struct MZ_API FoundInf {
-  Tensor flag;   // f32, one element: set to 1
-  Tensor first;  // i64, one element: set to the NonfiniteLocation of the first such value, if that
-                 // is smaller than the stored one
+  using Word = NonfiniteLocation::Word;
+  Tensor word = {};  // i64, one element: the largest Word of the values found, else kNone
 
   /** Returns new memory on a device, reset. Captured steps do not reuse it. */
   static FoundInf reset_on(Device device);
-  /** Returns true if the flag is defined and non-zero. Waits for the device. */
-  bool raised() const;
-  /** Returns the location's word; kNone if it is undefined. Waits for the device. */
-  NonfiniteLocation::Word location() const;
-  /** Resets the flag and the location, if defined; allocates nothing. */
+  /** Returns a pointer to the word; null if it is undefined. */
+  Word* data() const { return word.defined() ? static_cast<Word*>(word.raw_data()) : nullptr; }
+  /** Returns the word; kNone if it is undefined. Waits for the device. */
+  Word location() const;
+  /** Returns true if a value was found. Waits for the device. */
+  bool raised() const { return location() != NonfiniteLocation::kNone; }
+  /** Resets the word, if defined; allocates nothing. */
   void reset() const;
 };
 
 /** Computes out = a x + b y for every item, or out = a x without a y. Precision: in f32 (f64 if out
  *  is f64); products and sum are rounded separately, the result once to out's dtype. Non-finite
- *  checked values are recorded in `found`; results are written anyway. A factor of 1 does not
- *  change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written then. */
+ *  values of x are recorded in `found`, if it is defined; results are written anyway. A factor of 1
+ *  does not change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written
+ *  then. */
 MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
-                  CheckFinite check, const FoundInf& found);
+                  const FoundInf& found = {});
 
 /** Records in `found` whether a value of x is non-finite. Errors: DtypeError, DeviceError. */
 MZ_API void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found);
@@ -169,9 +169,7 @@ MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& opt
 /** Arguments of the axpby kernel. */
 struct AxpbyCall {
   Factor a, b;
-  CheckFinite check;
-  float* found_inf;                // may be null
-  NonfiniteLocation::Word* first;  // may be null
+  NonfiniteLocation::Word* found_inf;  // null: x is not checked
   Device device;
 };
 /** Arguments of the norm kernel. */

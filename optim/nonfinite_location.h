@@ -10,11 +10,12 @@
 
 namespace mezzo::optim {
 
-/** The location of a non-finite value. Words are ordered by (tensor number, element); the smallest
- *  wins. */
+/** The location of a non-finite value. The word of the first location, by (tensor number, element),
+ *  is the largest. */
 struct NonfiniteLocation {
-  using Word = unsigned long long;  // the type of CUDA's 64-bit atomics
-  static constexpr Word kNone = ~Word{0};
+  using Word = unsigned long long;     // the type of CUDA's 64-bit atomics
+  static constexpr Word kNone = 0;     // no value; below all others
+  static constexpr Word kUnknown = 1;  // of a value whose location is not known
   static constexpr int kElementBits = 40, kNumberBits = 22;
   // The largest number; larger ones are stored as this one.
   static constexpr std::uint32_t kMostNumber = (std::uint32_t{1} << kNumberBits) - 1;
@@ -27,10 +28,11 @@ struct NonfiniteLocation {
   template <class T> MZ_HD static Word word(std::size_t number, std::int64_t element, T value) {
     const Word kind = value != value ? 0 : value > 0 ? 1 : 2;
     const Word known = number < kMostNumber ? static_cast<Word>(number) : kMostNumber;
-    return known << (kElementBits + 2) | static_cast<Word>(element) << 2 | kind;
+    return ~(known << (kElementBits + 2) | static_cast<Word>(element) << 2 | kind);
   }
   /** Decodes a word other than kNone. */
-  static NonfiniteLocation of(Word word) {
+  static NonfiniteLocation of(Word complement) {
+    const Word word = ~complement;
     return {static_cast<std::uint32_t>(word >> (kElementBits + 2)),
             static_cast<std::int64_t>(word >> 2 & ((Word{1} << kElementBits) - 1)),
             (word & 3) == 0   ? NAN

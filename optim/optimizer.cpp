@@ -271,15 +271,16 @@ bool any_wide(std::span<const ParamUpdate> updates) {
                      [](const ParamUpdate& u) { return u.grad.dtype() == DType::f64; });
 }
 
-/** Makes `factor` clip the gradients to max_norm. If `on_device`, it points to the norm in the
- *  returned tensor, which must outlive it. */
+/** Makes `factor` clip the gradients to max_norm. If `on_device`, or if the factor is no number, it
+ *  points to the norm in the returned tensor, which must outlive it. */
 [[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, bool on_device,
                           Factor& factor) {
   const Tensor norm = norm_of(updates, factor);
+  const bool is_number = factor.is_number();
   factor.norm = norm.data<double>();
   factor.max_norm = max_norm;
   factor.norm_is_f32 = !any_wide(updates);
-  if (on_device) return norm;
+  if (on_device || !is_number) return norm;
   const double read = norm.item<double>();
   factor.norm = &read;
   factor = factor.value();
@@ -303,9 +304,9 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
          .hint = hooks_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
                         : "call loss.backward() after zero_grad() and before step()"});
   }
-  const Tensor& flag = condition.found.flag;
+  const FoundInf& found = condition.found;
   UpdateCall call{.inv_scale = condition.unscale,
-                  .found_inf = flag.defined() ? flag.data<float>() : nullptr,
+                  .found_inf = found.data(),
                   .write_back = condition.writes_back || options.inv_scale != 1};
   call.inv_scale.number *= options.inv_scale;
   if (on_device) {
@@ -315,7 +316,7 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
   Tensor norm;
   if (options.max_norm) norm = clip(updates, *options.max_norm, on_device, call.inv_scale);
   std::vector<StepCall> count;  // allocated before anything changes
-  if (on_device) count = clock_->count_of(updates, flag, condition.skip_limit);
+  if (on_device) count = clock_->count_of(updates, found, condition.skip_limit);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_transform_)
     gradient_transform_->around(*this, updates, call, update_all);
@@ -326,8 +327,8 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
     if (!on_device) ++done.slot->steps;
   }
   if (!on_device) return StepResult::stepped;
-  const std::int64_t steps = clock_->defer(std::move(count), flag);
-  if (flag.defined()) return StepResult(clock_, steps);
+  const std::int64_t steps = clock_->defer(count, found);
+  if (found.word.defined()) return StepResult(clock_, steps);
   clock_->flush();
   return StepResult::stepped;
 }
@@ -347,7 +348,7 @@ bool Optimizer::device_can_decide(Device device) const {
 }
 
 bool Optimizer::skips_now(StepCondition& condition) const {
-  const Tensor& flag = condition.found.flag;
+  const Tensor& flag = condition.found.word;
   if (!flag.defined()) return false;
   if (flag.device() != cpu) {
     const bool can_decide = device_can_decide(flag.device());
@@ -385,7 +386,7 @@ StepResult Optimizer::step(const StepOptions& options, const StepCondition& give
   const bool skips = result.has_value() && *result == StepResult::skipped;
   for_each_step_hook([&](StepHook& hook) { hook.before_update(*this, unscale, skips); });
   const Capture* const capture = Capture::current();
-  const bool on_device = !result && (condition.found.flag.defined() || capture);
+  const bool on_device = !result && (condition.found.word.defined() || capture);
   if (on_device && capture)
     Capture::require_prepared(op, device_can_decide(capture->device()),
                               "the optimizer takes its first step");

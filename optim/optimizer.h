@@ -84,16 +84,7 @@ struct StepOptions {
   double inv_scale = 1;  // multiplies the gradients in place first; GradScaler unscales with it
 };
 
-/** Receives the results of an optimizer's steps; on a device some steps later. */
-class MZ_API StepObserver {
- public:
-  virtual ~StepObserver() = default;
-  /** Called when `skips` > 0 more skipped steps have been counted or read from the device.
-   *  `diverged_after` is the number of consecutive skips that reached the limit; 0 if none did. May
-   *  throw; the steps stay done. */
-  virtual void skips_found(Optimizer& optimizer, std::int64_t skips,
-                           std::int64_t diverged_after) = 0;
-};
+class OptimizerHooks;
 
 /** What mixed precision adds to a step. */
 struct MZ_API StepCondition {
@@ -101,7 +92,7 @@ struct MZ_API StepCondition {
   Factor unscale = 1;           // multiplies the gradients first
   bool writes_back = false;     // stores the multiplied gradients
   std::int64_t skip_limit = 0;  // consecutive skips that count as a divergence; 0: no limit
-  std::shared_ptr<StepObserver> observer = {};  // notified of skipped steps; may be null
+  std::shared_ptr<OptimizerHooks> observer = {};  // its skips_found() is called; may be null
 };
 
 /** Hooks of mixed precision into an optimizer: master weights, skipped steps, gradients that are
@@ -111,13 +102,17 @@ class MZ_API OptimizerHooks {
   virtual ~OptimizerHooks() = default;
   /** Called first in a step. A value ends the step with that result. May change `condition`. May
    *  throw. */
-  virtual std::optional<StepResult> before_step(Optimizer& optimizer, StepCondition& condition) = 0;
+  virtual std::optional<StepResult> before_step(Optimizer&, StepCondition&) { return {}; }
   /** Called after a step, whose result may be unknown yet. May throw; the step stays done. */
-  virtual void after_step(Optimizer& optimizer, const StepResult& result) = 0;
+  virtual void after_step(Optimizer&, const StepResult&) {}
+  /** Called on StepCondition::observer when `skips` > 0 more skipped steps have been counted or
+   *  read from the device. `diverged_after` is the number of consecutive skips that reached the
+   *  limit; 0 if none did. May throw; the steps stay done. */
+  virtual void skips_found(Optimizer&, std::int64_t /*skips*/, std::int64_t /*diverged_after*/) {}
   /** Called after zero_grad() removed the gradients or set them to zero. */
-  virtual void after_zero_grad(Optimizer& optimizer) = 0;
+  virtual void after_zero_grad(Optimizer&) {}
   /** Called before `slots` become the last group. May create their master weights. May throw. */
-  virtual void before_add(Optimizer& optimizer, std::span<Slot> slots) = 0;
+  virtual void before_add(Optimizer&, std::span<Slot>) {}
   /** Called before each replay of a captured step that updates this optimizer. */
   virtual void before_replay(Optimizer&) {}
   /** Called after each replay of a captured step that updates this optimizer. */
@@ -125,7 +120,7 @@ class MZ_API OptimizerHooks {
   /** A capture that includes this optimizer was abandoned. */
   virtual void capture_abandoned(Optimizer&) noexcept {}
   /** The optimizer is being destroyed, or other hooks replace these. */
-  virtual void detached(Optimizer& optimizer) noexcept = 0;
+  virtual void detached(Optimizer&) noexcept {}
 };
 
 /** Observes the steps of an optimizer; see Optimizer::add_step_hook. */

@@ -5,6 +5,7 @@
 
 #include "../tensor/device/device.h"
 #include "clock.h"
+#include "nonfinite_location.h"
 #include "step_result.h"
 
 namespace mezzo::optim {
@@ -38,13 +39,14 @@ struct StepRecord {
  */
 struct StepCall {
   ClockCall clocks = {};
-  const float* found_inf = nullptr;  // a non-zero value means the step was skipped; may be null
-  StepRecord* record = nullptr;      // null in all calls of a step except the last
-  std::int64_t limit = 0;            // of consecutive skips; 0: no limit
+  // Not kNone: the step was skipped; may be null.
+  const NonfiniteLocation::Word* found_inf = nullptr;
+  StepRecord* record = nullptr;  // null in all calls of a step except the last
+  std::int64_t limit = 0;        // of consecutive skips; 0: no limit
 
   /** Does one thread's share. */
   MZ_HD void run(int thread, int threads) const {
-    const bool skip = found_inf && *found_inf != 0;
+    const bool skip = found_inf && *found_inf != NonfiniteLocation::kNone;
     if (!skip) clocks.advance(thread, threads);
     if (record && thread == 0) record->note(skip, limit);
   }

@@ -147,7 +147,7 @@ std::vector<Tensor> cast_together(const std::vector<Tensor>& weights, DType dtyp
     casts.push_back(empty_tensor(w.shape(), dtype, w.device(), false, w.memory_format()));
     items.push_back({w.detach(), {}, casts.back()});
   }
-  optim::axpby(items, 1, 0, optim::CheckFinite::none, {});
+  optim::axpby(items, 1, 0);
   const op::To::Attrs attrs{dtype};
   for (std::size_t i = 0; i < weights.size(); ++i) {
     Tensor in[] = {weights[i]};

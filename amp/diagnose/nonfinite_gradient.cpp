@@ -7,6 +7,7 @@
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
 #include "../scaling/gradient_check.h"
+#include "../weights/optimizer_masters.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {
@@ -20,12 +21,10 @@ constexpr std::size_t kPositions = std::size_t{1} << 16;
 /** Returns the index of the element at an offset in memory of a dense tensor. Other tensors were
  *  copied to row-major order before the check. */
 Shape place_in(const Tensor& x, std::int64_t element) {
-  const bool dense = same_dense_layout(x, x);
+  const Strides strides = same_dense_layout(x, x) ? x.strides() : contiguous_strides(x.shape());
   Shape place = x.shape();
-  for (int d = place.rank() - 1; d >= 0; --d) {
-    place[d] = x.shape()[d] == 1 ? 0 : (dense ? element / x.strides()[d] : element) % x.shape()[d];
-    if (!dense) element /= x.shape()[d];
-  }
+  for (int d = 0; d < place.rank(); ++d)
+    place[d] = x.shape()[d] == 1 ? 0 : element / strides[d] % x.shape()[d];
   return place;
 }
 
@@ -34,18 +33,16 @@ Shape place_in(const Tensor& x, std::int64_t element) {
 std::optional<NonfiniteGradient> gradient_at(const optim::Optimizer& optimizer,
                                              std::size_t position, const NonfiniteLocation& at) {
   const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
-  std::size_t left = position;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
-    const std::span<const optim::Slot> slots = optimizer.slots(group);
-    if (left < slots.size()) {
-      const Tensor &param = slots[left].param, grad = param.grad();
-      const std::string name = link ? link->core->name_of(param) : "";
-      return NonfiniteGradient{name.empty() ? str("parameter ", position) : name,
-                               place_in(grad.defined() ? grad : param, at.element), at.value};
-    }
-    left -= slots.size();
-  }
-  return std::nullopt;
+  std::optional<NonfiniteGradient> found;
+  std::size_t here = 0;
+  each_slot(optimizer, [&](const optim::Slot& slot) {
+    if (here++ != position) return;
+    const Tensor grad = slot.param.grad();
+    const std::string name = link ? link->core->name_of(slot.param) : "";
+    found = {name.empty() ? str("parameter ", position) : name,
+             place_in(grad.defined() ? grad : slot.param, at.element), at.value};
+  });
+  return found;
 }
 
 }  // namespace
@@ -59,12 +56,11 @@ std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer
   const Unobserved quiet;
   std::vector<GradientSum> gradients;
   std::uint32_t position = 0;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const optim::Slot& slot : optimizer.slots(group)) {
-      if (const Tensor grad = slot.param.grad(); grad.defined())
-        gradients.push_back({{grad.detach(), {}, {}, position}});
-      ++position;
-    }
+  each_slot(optimizer, [&](const optim::Slot& slot) {
+    if (const Tensor grad = slot.param.grad(); grad.defined())
+      gradients.push_back({{grad.detach(), {}, {}, position}});
+    ++position;
+  });
   const auto found = optim::FoundInf::reset_on(cpu);
   unscale(std::move(gradients), found);
   if (!found.raised()) return std::nullopt;

@@ -1,11 +1,15 @@
 #include "amp_optimizer_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/text/text.h"
+#include "../diagnose/nonfinite_gradient.h"
 #include "../weights/optimizer_masters.h"
+#include "divergence.h"
+#include "gradient_check.h"
 
 namespace mezzo::amp {
 
@@ -13,17 +17,30 @@ using optim::Optimizer;
 using optim::Slot;
 using optim::StepResult;
 
-AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> session, Optimizer& optimizer)
-    : ScaledOptimizer(optimizer, *session->all_optimizers),
-      core(std::move(session)),
-      delayed(core->scalers.size()) {
-  name = str("optimizer ", index);
-  if (core->enabled()) scaler = core->scalers[0].get();
+void refuse(std::string_view op, std::string what, std::string hint) {
+  fail<StateError>(op, {.what = std::move(what), .hint = std::move(hint)});
+}
+
+AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> session, LossScaler* first_scaler,
+                                     Optimizer& optimizer)
+    : core(std::move(session)),
+      clock(optimizer.clock().shared_from_this()),
+      scaler(first_scaler),
+      delayed(core ? core->scalers.size() : 0) {
+  if (scaler) {
+    OptimizerTable& all = *scaler->optimizers;
+    const auto free =
+        std::find_if(all.begin(), all.end(), [](const auto& other) { return !other->owner(); });
+    index = static_cast<std::size_t>(free - all.begin());
+    if (free == all.end()) all.emplace_back();
+    all[index] = clock;
+  }
+  name = core ? str("optimizer ", index) : std::string(optimizer.type_name());
 }
 
 std::shared_ptr<AmpOptimizerState> AmpOptimizerState::of(Optimizer& optimizer) {
   auto* link = dynamic_cast<AmpOptimizerState*>(optimizer.hooks());
-  return link ? std::static_pointer_cast<AmpOptimizerState>(link->shared_from_this()) : nullptr;
+  return link ? link->shared_from_this() : nullptr;
 }
 
 // ---- scopes -------------------------------------------------------------------------------------
@@ -63,14 +80,13 @@ void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
     create_masters(*core, *optimizer(), {&slot, 1}, changes);
   });
   changes.commit();
-  if (!keeps_gradients_scaled(*core, *optimizer()))
-    return gradients.collect(
-        *optimizer(), index, false, [&](Device device) { return scale.inverse(device); }, 1, seen,
-        sums);
-  const auto [factor, former_factor] = merge_with(scale);
-  gradients.collect(
-      *optimizer(), index, true, [&factor = factor](Device) { return factor; }, former_factor, seen,
-      sums);
+  const bool stays_scaled = keeps_gradients_scaled(*core, *optimizer());
+  std::pair<optim::Factor, optim::Factor> factors;
+  if (stays_scaled) factors = merge_with(scale);
+  const auto factor = [&](Device device) {
+    return stays_scaled ? factors.first : scale.inverse(device);
+  };
+  gradients.collect(*optimizer(), index, stays_scaled, factor, factors.second, seen, sums);
 }
 
 void AmpOptimizerState::finish() {
@@ -143,21 +159,32 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
 
 void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
                                     std::int64_t diverged_after) {
+  if (!core && diverged_after <= 0) return;
   const double scale = scaler->loss_scale();
   try {
-    core->print(str("Gradient overflow.  Skipping step, loss scaler ", scaler->index,
-                    " reducing loss scale to ", scale_text(scale),
-                    skips == 1 ? "" : str(" (", skips, " steps since the last message)")));
+    if (core)
+      core->print(str("Gradient overflow.  Skipping step, loss scaler ", scaler->index,
+                      " reducing loss scale to ", scale_text(scale),
+                      skips == 1 ? "" : str(" (", skips, " steps since the last message)")));
   } catch (const std::bad_alloc&) {}  // the step is done: better no message than an error
-  ScaledOptimizer::skips_found(optimizer, skips, diverged_after);
+  if (diverged_after <= 0) return;
+  const std::string first = nonfinite_gradient_text(optimizer);
+  fail<DivergenceError>(str("step(", name, ")"),
+                        {.what = str(diverged_after, " consecutive steps skipped"),
+                         .got = str(first.empty() ? "no gradient that is still non-finite"
+                                                  : first + " (first non-finite gradient)",
+                                    ", loss scale ", scale),
+                         .expected = "finite",
+                         .hint = "lower the learning rate or run under amp::detect_nonfinite"});
 }
 
-void AmpOptimizerState::finish_check() {
+const optim::FoundInf& AmpOptimizerState::flag_on(Device device) {
   if (raised_by) raised_by->finish_pending();
+  return move_to(device, found);
 }
 
 void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
-  if (!raised_by && (found.flag.device() != cpu || found.raised())) raised_by = &of_loss;
+  if (!raised_by && (found.word.device() != cpu || found.raised())) raised_by = &of_loss;
 }
 
 // ---- other hooks --------------------------------------------------------------------------------

@@ -1,27 +1,52 @@
-// AmpOptimizerState: a session's state for one optimizer, and its hooks into the optimizer's steps:
-// master weights, scaled gradients, skipped steps.
-// See also: scale_loss.cpp (calls the functions for scopes).
+// AmpOptimizerState: the state of one optimizer in a session or a GradScaler: its overflow flag; in
+// a session also the hooks into its steps, for master weights and scaled gradients.
+// See also: loss_scaler.h (the scale that its overflows move), scale_loss.cpp (calls the functions
+// for scopes).
 #pragma once
 
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
+#include "../../optim/device_step_state.h"
 #include "../session_core.h"
-#include "scaled_optimizer.h"
 #include "scope_gradients.h"
 
 namespace mezzo::amp {
 
-/** The mixed-precision state of one optimizer in a session. */
-class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public ScaledOptimizer {
+/** Throws for a call at a wrong point of the iteration. Errors: StateError. */
+[[noreturn]] void refuse(std::string_view op, std::string what, std::string hint = {});
+
+/** The mixed-precision state of one optimizer. Its gradients are unscaled, which raises the flag
+ * for a non-finite one; the step is taken, or skipped if the flag is raised; then the flag is
+ * reset. */
+class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
+                                       public std::enable_shared_from_this<AmpOptimizerState> {
  public:
-  AmpOptimizerState(std::shared_ptr<SessionCore> session, optim::Optimizer& optimizer);
+  /** Adds the optimizer to those of a scaler, which is null in a disabled session. `session` is
+   *  null in a GradScaler. */
+  AmpOptimizerState(std::shared_ptr<SessionCore> session, LossScaler* scaler,
+                    optim::Optimizer& optimizer);
 
   /** Returns the state of an optimizer; null if it is attached to no session. */
   static std::shared_ptr<AmpOptimizerState> of(optim::Optimizer& optimizer);
 
+  /** Returns the optimizer; null after it was destroyed or detached. */
+  optim::Optimizer* optimizer() const { return clock ? clock->owner() : nullptr; }
+  /** Returns true between GradScaler's unscale_() or step() and update(). */
+  bool in_use() const { return unscaled || stepped; }
+
   const std::shared_ptr<SessionCore> core;
+  std::shared_ptr<optim::DeviceStepState> clock;  // of the optimizer; null after it was detached
+  std::size_t index = 0;                          // in LossScaler::optimizers
+  std::string name;                               // in messages
+  LossScaler* scaler;                             // of the latest step
+  optim::FoundInf found = {};                     // raised: the next step must be skipped
+  // unscaled: gradients were unscaled, since the last step under scale_loss, else since update().
+  // The others are GradScaler's: step() was called, and a gradient was used, since update().
+  bool unscaled = false, stepped = false, had_gradients = false;
 
   // ---- for scopes -------------------------------------------------------------------------------
   std::optional<ScaleValue> pending;  // of gradients that a scope with delay_unscale left scaled
@@ -43,9 +68,9 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums);
   /** Sets the unscaled gradients. */
   void finish();
-  /** Completes the check of the loss that may have raised the flag. Call it before another loss
-   *  raises the flag. */
-  void finish_check();
+  /** Completes the check of the loss that may have raised the flag, so that another loss can raise
+   *  it, and moves the flag to a device. */
+  const optim::FoundInf& flag_on(Device device);
   /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
    *  does nothing if it is not raised. */
   void depend_on_flag(LossScaler& of_loss);
@@ -57,7 +82,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks, public Scal
   /** Drops all state that is pending for a step: scaled gradients, a skip, an error. */
   void forget_iteration();
 
-  // ---- optim::OptimizerHooks and StepObserver ---------------------------------------------------
+  // ---- optim::OptimizerHooks --------------------------------------------------------------------
   std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer,
                                                optim::StepCondition& condition) override;
   void after_step(optim::Optimizer& optimizer, const optim::StepResult& result) override;

@@ -6,10 +6,10 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../tensor/text/text.h"
+#include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
 #include "divergence.h"
 #include "gradient_check.h"
-#include "scaled_optimizer.h"
 
 namespace mezzo::amp {
 
@@ -20,30 +20,12 @@ using optim::StepResult;
 
 namespace {
 
-/** Throws unless `holds`. Errors: ValueError that names `what`. */
-void require_in_range(bool holds, std::string_view what, double got, std::string_view expected) {
-  if (!holds)
-    fail<ValueError>("GradScaler", {.what = str(what, " is out of range"),
-                                    .got = str(got),
-                                    .expected = std::string(expected)});
-}
-
-/** Returns the scale in f32. Errors: ValueError unless it is positive and finite there. */
-double scale_in_f32(std::string_view what, double scale) {
-  const auto narrow = static_cast<float>(scale);
-  require_in_range(std::isfinite(narrow) && narrow > 0, what, scale, "a finite number > 0");
-  return narrow;
-}
-
 /** Errors: ValueError. */
 ScaleState initial_state(const GradScalerOptions& o) {
-  const double least = o.min_scale.value_or(1), most = o.max_scale.value_or(least);
-  require_in_range(o.hysteresis >= 1, "hysteresis", o.hysteresis, "at least 1");
-  require_in_range(o.max_consecutive_skips >= 0, "max_consecutive_skips", o.max_consecutive_skips,
-                   "0 (never) or a count");
-  (void)scale_in_f32("min_scale", least);
-  (void)scale_in_f32("max_scale", most);
-  require_in_range(!o.min_scale || least <= most, "min_scale", least, "at most max_scale");
+  if (o.max_consecutive_skips < 0)
+    fail<ValueError>("GradScaler", {.what = "max_consecutive_skips is negative",
+                                    .got = str(o.max_consecutive_skips),
+                                    .expected = "0 (never) or a count"});
   return {.growth = o.growth_factor,
           .backoff = o.backoff_factor,
           .least = o.min_scale.value_or(0),
@@ -52,21 +34,11 @@ ScaleState initial_state(const GradScalerOptions& o) {
           .hysteresis = o.hysteresis,
           .is_f32 = true,
           .stops_at_most = false,
-          .scale = scale_in_f32("init_scale", o.init_scale),
+          .scale = o.init_scale,
           .tolerance = o.hysteresis};
 }
 
 }  // namespace
-
-/** Throws unless the settings that can change are in range. Errors: ValueError. */
-void GradScaler::check_rule(const ScaleState& rule) {
-  require_in_range(std::isfinite(rule.growth) && rule.growth > 1, "growth_factor", rule.growth,
-                   "a number > 1");
-  require_in_range(rule.backoff > 0 && rule.backoff < 1, "backoff_factor", rule.backoff,
-                   "a number in (0, 1)");
-  require_in_range(rule.window >= 1, "growth_interval", static_cast<double>(rule.window),
-                   "at least 1");
-}
 
 // ---- construction -------------------------------------------------------------------------------
 
@@ -74,7 +46,6 @@ GradScaler::GradScaler(const GradScalerOptions& options)
     : scaler_(std::make_shared<LossScaler>(initial_state(options))),
       enabled_(options.enabled),
       max_consecutive_skips_(options.max_consecutive_skips) {
-  check_rule(scaler_->rule());
   scaler_->on_abandon = [this] { end_iteration(false); };
 }
 
@@ -84,7 +55,7 @@ GradScaler& GradScaler::operator=(const GradScaler& other) {
   if (!other.used_optimizers().empty())
     refuse("GradScaler", "cannot be copied in the middle of an iteration", "call update() first");
   end_iteration(true);
-  *scaler_ = *other.scaler_;
+  scaler_->copy(*other.scaler_);
   enabled_ = other.enabled_;
   max_consecutive_skips_ = other.max_consecutive_skips_;
   used_ = other.used_;
@@ -97,7 +68,7 @@ GradScaler::~GradScaler() { scaler_->on_abandon = nullptr; }
 
 /** Returns the state of an optimizer. Errors: StateError if it belongs to a session, before any
  *  scale(). */
-ScaledOptimizer& GradScaler::state_of(std::string_view op, Optimizer& optimizer) {
+AmpOptimizerState& GradScaler::state_of(std::string_view op, Optimizer& optimizer) {
   if (const auto link = AmpOptimizerState::of(optimizer); link && link->core->enabled())
     refuse(op, str(optimizer.type_name(), " belongs to a session, which scales losses itself"),
            "use amp::scale_loss, or close the session");
@@ -106,13 +77,12 @@ ScaledOptimizer& GradScaler::state_of(std::string_view op, Optimizer& optimizer)
   for (const auto& known : optimizers_)
     if (known->optimizer() == &optimizer) return *known;
   std::erase_if(optimizers_, [](const auto& one) { return !one->optimizer() && !one->in_use(); });
-  optimizers_.push_back(std::make_shared<ScaledOptimizer>(optimizer, *scaler_->optimizers));
-  optimizers_.back()->scaler = scaler_.get();
+  optimizers_.push_back(std::make_shared<AmpOptimizerState>(nullptr, scaler_.get(), optimizer));
   return *optimizers_.back();
 }
 
-std::vector<ScaledOptimizer*> GradScaler::used_optimizers() const {
-  std::vector<ScaledOptimizer*> used;
+std::vector<AmpOptimizerState*> GradScaler::used_optimizers() const {
+  std::vector<AmpOptimizerState*> used;
   for (const auto& state : optimizers_)
     if (state->in_use()) used.push_back(state.get());
   return used;
@@ -143,7 +113,7 @@ Tensor GradScaler::scale(const Tensor& x) {
 
 /** Raises the optimizer's flag for a non-finite gradient, and unscales the gradients if
  *  `unscales`. */
-void GradScaler::examine(ScaledOptimizer& state, bool unscales) {
+void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   const NoGradNoCasts plain_ops;
   const Optimizer& optimizer = *state.optimizer();
   std::vector<GradientSum> sums = gradients_of(
@@ -167,7 +137,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   constexpr std::string_view op = "GradScaler.unscale_";
   const TraceRange range(op);
   if (!enabled_) return;
-  ScaledOptimizer& state = state_of(op, optimizer);
+  AmpOptimizerState& state = state_of(op, optimizer);
   if (state.in_use())
     refuse(op,
            state.stepped ? "unscale_ was called after step"
@@ -181,23 +151,21 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   constexpr std::string_view op = "GradScaler.step";
   const TraceRange range(op);
   if (!enabled_) return optimizer.step(options);
-  ScaledOptimizer& state = state_of(op, optimizer);
+  AmpOptimizerState& state = state_of(op, optimizer);
   if (state.stepped)
     refuse(op, "step was called already since the last update", "call update() first");
   const bool fused = !state.unscaled && optimizer.unscales_itself();
   if (!state.unscaled) examine(state, !fused);
   state.unscaled = !fused;  // if the step throws, the next must not unscale again
-  const std::vector<Tensor> params = optimizer.params();
-  const bool has_gradients =
-      std::any_of(params.begin(), params.end(), [](const Tensor& p) { return p.grad().defined(); });
+  const bool has_gradients = !gradients_of(optimizer, state.index, op, false).empty();
   StepResult result = StepResult::no_grads;
   try {
     optim::StepCondition condition{.found = state.found,
                                    .skip_limit = max_consecutive_skips_,
                                    .observer = state.shared_from_this()};
     if (fused && state.had_gradients) {
-      const Device device = state.found.flag.device();
-      condition.unscale = scaler_->on(device).inverse(device);
+      const ScaleValue scale = scaler_->on(state.found.word.device());
+      condition.unscale = scale.inverse(device_of_params(optimizer));
       condition.writes_back = true;
     }
     if (has_gradients || state.found.raised()) result = optimizer.step(options, condition);
@@ -220,10 +188,10 @@ void GradScaler::update() {
   const TraceRange range(op);
   if (!enabled_) return;
   require_scaled(op);
-  const std::vector<ScaledOptimizer*> used = used_optimizers();
+  const std::vector<AmpOptimizerState*> used = used_optimizers();
   if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
-  if (const Tensor& flag = used[0]->found.flag; flag.defined()) scaler_->move_to(flag.device());
-  for (const ScaledOptimizer* state : used)
+  if (const Tensor& flag = used[0]->found.word; flag.defined()) scaler_->move_to(flag.device());
+  for (const AmpOptimizerState* state : used)
     scaler_->finish_step(
         *state->clock, state->found,
         {.notes = true, .any = state->had_gradients, .completes = state == used.back()});
@@ -234,7 +202,7 @@ void GradScaler::update(double new_scale) {
   if (!enabled_) return;
   require_scaled("GradScaler.update");
   ScaleState changed = scaler_->state();
-  changed.scale = scale_in_f32("new_scale", new_scale);
+  changed.scale = new_scale;
   ++changed.checks;
   scaler_->change(changed, ScaleReason::set);
   end_iteration(true);
@@ -256,51 +224,57 @@ bool GradScaler::found_inf(const Optimizer& optimizer) const {
 
 // ---- saving and loading -------------------------------------------------------------------------
 
-std::map<std::string, double> GradScaler::state_dict() const {
-  if (!enabled_) return {};
-  const ScaleState& state = scaler_->state();
-  std::map<std::string, double> out{{"scale", state.scale},
-                                    {"growth_factor", state.growth},
-                                    {"backoff_factor", state.backoff},
-                                    {"growth_interval", static_cast<double>(state.window)},
-                                    {"_growth_tracker", static_cast<double>(state.unskipped)}};
-  if (state.hysteresis > 1) out["hysteresis_tracker"] = static_cast<double>(state.tolerance);
-  return out;
+namespace {
+
+constexpr std::string_view kLoad = "GradScaler.load_state_dict";
+
+/** Calls f with the name and place of each entry of a state_dict. */
+template <class State, class F> void for_each_entry(State& state, const F& f) {
+  f("scale", state.scale);
+  f("growth_factor", state.growth);
+  f("backoff_factor", state.backoff);
+  f("growth_interval", state.window);
+  f("_growth_tracker", state.unskipped);
+  if (state.hysteresis > 1) f("hysteresis_tracker", state.tolerance);
 }
 
-/** Returns the present state with the saved values. Errors: ValueError. */
-ScaleState GradScaler::checked(const std::map<std::string, double>& saved) const {
-  constexpr std::string_view op = "GradScaler.load_state_dict";
-  const std::map<std::string, double> expected = state_dict();
-  for (const auto& [name, value] : saved)
-    if (expected.count(name) == 0)
-      fail<ValueError>(op, {.what = "unknown entry", .got = str("\"", name, "\"")});
-  for (const auto& [name, value] : expected)
-    if (saved.count(name) == 0)
-      fail<ValueError>(op, {.what = "an entry is missing",
-                            .expected = name,
-                            .hint = "was it saved by a disabled scaler?"});
-  const auto count = [&](const std::string& name, double least, double most) {
-    const double value = saved.at(name);
-    require_in_range(value >= least && value <= most && value == std::floor(value), name, value,
-                     "a count");
-    return static_cast<std::int64_t>(value);
-  };
-  ScaleState state = scaler_->state();
-  state.growth = saved.at("growth_factor");
-  state.backoff = saved.at("backoff_factor");
-  state.window = count("growth_interval", 1, 0x1p30);
-  check_rule(state);
-  state.scale = scale_in_f32("scale", saved.at("scale"));
-  state.unskipped = count("_growth_tracker", 0, 0x1p30);
-  if (state.hysteresis > 1)
-    state.tolerance = count("hysteresis_tracker", 0, static_cast<double>(state.hysteresis));
-  return state;
+/** Converts a saved number. Errors: ValueError for a count that is no whole number up to 2^30. */
+template <class T> T checked(std::string_view name, double saved) {
+  if constexpr (std::is_integral_v<T>)
+    if (!(saved >= 0 && saved <= 0x1p30 && saved == std::floor(saved)))
+      fail<ValueError>(
+          kLoad, {.what = str(name, " is out of range"), .got = str(saved), .expected = "a count"});
+  return static_cast<T>(saved);
+}
+
+}  // namespace
+
+std::map<std::string, double> GradScaler::state_dict() const {
+  std::map<std::string, double> out;
+  if (enabled_)
+    for_each_entry(scaler_->state(), [&](const char* name, const auto& value) {
+      out[name] = static_cast<double>(value);
+    });
+  return out;
 }
 
 std::function<void()> GradScaler::stage_state_dict(const std::map<std::string, double>& saved) {
   if (!enabled_) return [] {};
-  return [this, state = checked(saved)] {
+  std::map<std::string, double> unknown = saved;
+  ScaleState state = scaler_->state();
+  for_each_entry(state, [&](const char* name, auto& value) {
+    const auto entry = unknown.extract(name);
+    if (entry.empty())
+      fail<ValueError>(kLoad, {.what = "an entry is missing",
+                               .expected = name,
+                               .hint = "was it saved by a disabled scaler?"});
+    value = checked<std::remove_reference_t<decltype(value)>>(name, entry.mapped());
+  });
+  if (!unknown.empty())
+    fail<ValueError>(kLoad,
+                     {.what = "unknown entry", .got = str("\"", unknown.begin()->first, "\"")});
+  LossScaler::check(state);
+  return [this, state] {
     scaler_->change(state, ScaleReason::restored);
     end_iteration(true);
   };

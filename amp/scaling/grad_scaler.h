@@ -5,15 +5,13 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "../../nn/cast_tree.h"
 #include "../../optim/optimizer.h"
 #include "loss_scaler.h"
 
 namespace mezzo::amp {
-
-class ScaledOptimizer;
 
 /** Options of GradScaler. */
 struct GradScalerOptions {
@@ -48,26 +46,11 @@ class MZ_API GradScaler {
   /** Returns x times the scale, in f64 for f64 and in f32 otherwise. Errors: DtypeError unless x
    *  is floating-point. */
   Tensor scale(const Tensor& x);
-  /** Scales every tensor of a vector, an array or a map, nested ones included. */
-  template <class Range>
-  requires requires(Range r) { r.begin() != r.end(); }
-  Range scale(const Range& tensors) {
-    Range out = tensors;
-    for (auto& entry : out) {
-      if constexpr (requires { entry.second; })
-        entry.second = scale(entry.second);
-      else
-        entry = scale(entry);
-    }
-    return out;
-  }
-  /** Scales every element of a tuple, nested ones included. */
-  template <class... Ts> std::tuple<Ts...> scale(const std::tuple<Ts...>& tensors) {
-    return std::apply([this](const Ts&... x) { return std::tuple<Ts...>(scale(x)...); }, tensors);
-  }
-  /** Scales both elements of a pair, nested ones included. */
-  template <class A, class B> std::pair<A, B> scale(const std::pair<A, B>& tensors) {
-    return {scale(tensors.first), scale(tensors.second)};
+  /** Scales every tensor in a container, a tuple or a pair, nested ones included. */
+  template <class Tensors>
+  requires(nn::kMayHoldTensors<Tensors, Tensor (*)(const Tensor&)>) auto scale(
+      const Tensors& tensors) {
+    return nn::map_tensors(tensors, [this](const Tensor& x) { return scale(x); });
   }
 
   /** Divides the optimizer's gradients by the scale, in place, and records whether one is
@@ -121,8 +104,8 @@ class MZ_API GradScaler {
    *  for a missing, unknown or invalid entry; nothing has changed then. */
   void load_state_dict(const std::map<std::string, double>& saved) { stage_state_dict(saved)(); }
   /** Throws what load_state_dict would throw, and changes nothing. */
-  void check_state_dict(const std::map<std::string, double>& saved) const {
-    if (enabled_) (void)checked(saved);
+  void check_state_dict(const std::map<std::string, double>& saved) {
+    (void)stage_state_dict(saved);
   }
   /** Checks and prepares a load. The returned function performs it and allocates nothing. */
   std::function<void()> stage_state_dict(const std::map<std::string, double>& saved);
@@ -134,23 +117,20 @@ class MZ_API GradScaler {
   template <class T> void set(T ScaleState::*setting, T value) {
     ScaleState changed = scaler_->state();
     changed.*setting = value;
-    check_rule(changed);
-    scaler_->set(changed);
+    scaler_->change(changed, {});
   }
-  static void check_rule(const ScaleState& rule);
-  ScaleState checked(const std::map<std::string, double>& saved) const;
-  std::vector<ScaledOptimizer*> used_optimizers() const;
+  std::vector<AmpOptimizerState*> used_optimizers() const;
   void end_iteration(bool drops_overflows);
   void require_scaled(std::string_view op) const;
-  ScaledOptimizer& state_of(std::string_view op, optim::Optimizer& optimizer);
-  void examine(ScaledOptimizer& state, bool unscales);
+  AmpOptimizerState& state_of(std::string_view op, optim::Optimizer& optimizer);
+  void examine(AmpOptimizerState& state, bool unscales);
 
   std::shared_ptr<LossScaler> scaler_;
   bool enabled_;
   int max_consecutive_skips_;
   bool used_ = false;                 // scale() has been called
   bool scaled_since_update_ = false;  // scale() was called since the last update()
-  std::vector<std::shared_ptr<ScaledOptimizer>> optimizers_;
+  std::vector<std::shared_ptr<AmpOptimizerState>> optimizers_;
 };
 
 }  // namespace mezzo::amp

@@ -10,18 +10,25 @@
 namespace mezzo::amp {
 
 using optim::FoundInf;
-using Word = optim::NonfiniteLocation::Word;
+using optim::NonfiniteLocation;
+using Word = NonfiniteLocation::Word;
 
 namespace {
 
 /** Raises a flag from the host, for a non-finite value at a location. */
 void raise(const FoundInf& found, Word location) {
-  const Word first = std::min(location, found.location());
-  found.flag.fill_(1);
-  upload(found.first, &first, sizeof first);
+  const Word first = std::max({location, NonfiniteLocation::kUnknown, found.location()});
+  upload(found.word, &first, sizeof first);
 }
 
 }  // namespace
+
+const FoundInf& move_to(Device device, FoundInf& found) {
+  if (found.word.defined() && found.word.device() == device) return found;
+  const FoundInf moved = FoundInf::reset_on(device);
+  if (found.word.defined()) moved.word.copy_(found.word);
+  return found = moved;
+}
 
 void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
   while (!sums.empty()) {
@@ -33,12 +40,11 @@ void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
     });
     std::vector<optim::AxpbyTensors> items;
     for (auto item = sums.begin(); item != rest; ++item) items.push_back(item->tensors);
-    const bool checked = first.fresh && found.flag.defined();
-    const bool elsewhere = checked && device != found.flag.device();
+    const bool checked = first.fresh && found.word.defined();
+    const bool elsewhere = checked && device != found.word.device();
     const FoundInf here = elsewhere ? FoundInf::reset_on(device) : checked ? found : FoundInf{};
     if (first.tensors.out.defined())
-      optim::axpby(items, first.a, first.b,
-                   checked ? optim::CheckFinite::x : optim::CheckFinite::none, here);
+      optim::axpby(items, first.a, first.b, here);
     else
       optim::check_finite(items, here);
     if (elsewhere && here.raised()) raise(found, here.location());
@@ -91,9 +97,9 @@ Word first_of_all(GradientReceiver& receiver, Word mine) {
   const std::array<double, 2> halves{static_cast<double>(mine >> 32),
                                      static_cast<double>(mine & 0xffffffff)};
   const std::vector<double> all = receiver.gather(halves);
-  Word first = optim::NonfiniteLocation::kNone;
+  Word first = NonfiniteLocation::kNone;
   for (std::size_t i = 0; i < all.size(); i += 2)
-    first = std::min(first, static_cast<Word>(all[i]) << 32 | static_cast<Word>(all[i + 1]));
+    first = std::max(first, static_cast<Word>(all[i]) << 32 | static_cast<Word>(all[i + 1]));
   return first;
 }
 

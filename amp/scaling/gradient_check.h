@@ -10,6 +10,9 @@
 
 namespace mezzo::amp {
 
+/** Moves a flag to the memory of a device, and returns it. An undefined one becomes a reset one. */
+const optim::FoundInf& move_to(Device device, optim::FoundInf& found);
+
 /** Computes the sums, with one pass for all that share device and factors; without `out` only
  *  checks x. Raises `found`, whose flag may be undefined, for new non-finite gradients. Waits for
  *  devices other than that of the flag. */

@@ -36,40 +36,53 @@ std::string ScaleEvent::text() const {
 namespace {
 
 ScaleState initial_state(const Properties& properties) {
-  const double least = properties.min_loss_scale.value_or(0),
-               start =
-                   std::max(std::min(properties.max_loss_scale, LossScaler::kInitialScale), least);
-  return {.growth = LossScaler::kFactor,
-          .backoff = 1 / LossScaler::kFactor,
-          .least = least,
+  const double least = properties.min_loss_scale.value_or(0);
+  return {.least = least,
           .most = properties.max_loss_scale,
-          .window = LossScaler::kWindow,
           .dynamic = properties.dynamic(),
-          .scale = properties.dynamic() ? start : properties.loss_scale};
+          .scale = properties.dynamic()
+                       ? std::max(std::min(properties.max_loss_scale, 0x1p16), least)
+                       : properties.loss_scale};
 }
 
 }  // namespace
 
 LossScaler::LossScaler(const Properties& properties) : LossScaler(initial_state(properties)) {}
 
-LossScaler::LossScaler(const ScaleState& state) : state_(state) {
+LossScaler::LossScaler(const ScaleState& state) {
+  check(state);
+  set(state);
   optimizers = std::make_shared<OptimizerTable>();
   use_ = std::make_shared<char>();
   events_.reserve(kEvents);
 }
 
-LossScaler::~LossScaler() = default;
-
-LossScaler::LossScaler(const LossScaler& other) : LossScaler(other.state()) {
-  events_ = other.events_;
+void LossScaler::check(const ScaleState& s) {
+  const auto require = [](bool holds, std::string_view what, double got,
+                          std::string_view expected) {
+    if (!holds)
+      fail<ValueError>("loss scaler", {.what = str(what, " is out of range"),
+                                       .got = str(got),
+                                       .expected = std::string(expected)});
+  };
+  require(std::isfinite(s.growth) && s.growth > 1, "growth_factor", s.growth, "a number > 1");
+  require(s.backoff > 0 && s.backoff < 1, "backoff_factor", s.backoff, "a number in (0, 1)");
+  require(s.window >= 1, "growth_interval", static_cast<double>(s.window), "at least 1");
+  require(s.hysteresis >= 1, "hysteresis", static_cast<double>(s.hysteresis), "at least 1");
+  require(s.most > 0, "max_scale", s.most, "a number > 0");
+  require(s.least >= 0 && s.least <= s.most && std::isfinite(s.stored(s.least)), "min_scale",
+          s.least, "a number > 0, at most max_scale");
+  const double scale = s.stored(s.scale);
+  require(std::isfinite(scale) && scale > 0, "scale", s.scale, "a finite number > 0");
+  require(s.tolerance >= 0 && s.tolerance <= s.hysteresis, "hysteresis_tracker",
+          static_cast<double>(s.tolerance), "a count up to hysteresis");
+  require(s.unskipped >= 0, "the counter", static_cast<double>(s.unskipped), "at least 0");
 }
 
-LossScaler& LossScaler::operator=(const LossScaler& other) {
-  LossScaler copy(other);
-  (void)state();
-  set(copy.state_);
-  events_.swap(copy.events_);
-  return *this;
+void LossScaler::copy(const LossScaler& other) {
+  const std::vector<ScaleEvent> events = other.events();
+  change(other.state(), {});
+  events_ = events;
 }
 
 const ScaleState& LossScaler::state() const {
@@ -85,20 +98,16 @@ const ScaleState& LossScaler::state() const {
 
 void LossScaler::set(const ScaleState& changed) {
   state_ = changed;
+  state_.scale = changed.stored(changed.scale);
   sent_ = false;
   ++version_;
 }
 
-void LossScaler::change(const ScaleState& changed, ScaleReason reason) {
-  const bool is_scale = std::isfinite(changed.scale) && changed.scale > 0;
-  if (!is_scale || changed.unskipped < 0)
-    fail<ValueError>("loss scaler",
-                     {.what = is_scale ? "the counter must be non-negative"
-                                       : "the loss scale must be finite and positive",
-                      .got = is_scale ? str(changed.unskipped) : str(changed.scale)});
+void LossScaler::change(const ScaleState& changed, std::optional<ScaleReason> reason) {
+  check(changed);
   const double former = state().scale;
   set(changed);
-  note(former, reason);
+  if (reason) note(former, *reason);
 }
 
 void LossScaler::restore(double scale, std::int64_t unskipped, ScaleReason reason) {
@@ -111,7 +120,7 @@ void LossScaler::restore(double scale, std::int64_t unskipped, ScaleReason reaso
 bool LossScaler::update(bool overflow, std::string first_nonfinite) {
   const ScaleState former = state();
   ScaleState changed = former;
-  ScaleCall{.state = &changed, .found = overflow, .any = true, .completes = true}.update();
+  ScaleCall{.state = &changed, .overflow = overflow, .any = true, .completes = true}.update();
   set(changed);
   note_change(former, std::move(first_nonfinite));
   return dynamic() && overflow;
@@ -202,10 +211,7 @@ Tensor LossScaler::times(const Tensor& x) {
 
 void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
   version_ += call.completes ? 1 : 0;
-  if (found.flag.defined()) {
-    call.flag = found.flag.data<float>();
-    call.first = static_cast<ScaleState::Word*>(found.first.raw_data());
-  }
+  call.found = found.data();
   if (device_ == cpu) {
     const ScaleState former = state_;
     call.state = &state_;
@@ -234,21 +240,21 @@ void LossScaler::defer(const optim::FoundInf& found) {
 }
 
 void LossScaler::finish_pending() {
-  if (!pending_.flag.defined()) return;
+  if (!pending_.word.defined()) return;
   run({.notes = true, .any = true, .completes = true}, std::exchange(pending_, {}));
 }
 
 void LossScaler::finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
                              ScaleCall call) {
-  const bool here = found.flag.defined() && found.flag.device() == device_;
-  if (here && pending_.flag.is_same(found.flag)) {
+  const bool here = found.word.defined() && found.word.device() == device_;
+  if (here && pending_.word.is_same(found.word)) {
     pending_ = {};
     call.notes = call.any = call.completes = true;
   }
   if (steps.device() != device_) steps.flush();
   call.step = steps.take_pending();
   call.resets = here;
-  call.found = !here && call.notes && found.raised();
+  call.overflow = !here && call.notes && found.raised();
   if (!here) found.reset();
   run(call, here ? found : optim::FoundInf{});
 }

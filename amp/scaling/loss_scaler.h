@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,10 @@ struct ScaleValue {
 
   /** Returns the scale. Waits for the device if it is there. */
   double value() const { return on_device.defined() ? on_device.item<double>() : on_host; }
+  /** Returns true for the same value of one scaler. Waits if it may have changed. */
+  bool equals(const ScaleValue& other) const {
+    return scaler == other.scaler && (version == other.version || value() == other.value());
+  }
   /** Returns 1 / scale as a factor of gradients on a device. Waits if the scale is on another. */
   optim::Factor inverse(Device device) const {
     if (!on_device.defined() || on_device.device() != device) return 1 / value();
@@ -76,20 +81,14 @@ struct ScaleValue {
 class MZ_API LossScaler final : public CaptureParticipant,
                                 public std::enable_shared_from_this<LossScaler> {
  public:
-  static constexpr double kInitialScale = 0x1p16;  // a dynamic scale at first, within the bounds
-  static constexpr double kFactor = 2;             // multiplies or divides a dynamic scale
-  static constexpr std::int64_t kWindow = 2000;    // checks without overflow before it grows
-  static constexpr std::size_t kEvents = 256;      // greatest number of events()
+  static constexpr std::size_t kEvents = 256;  // greatest number of events()
 
   /** Takes the loss scale and the bounds from `properties`. */
   explicit LossScaler(const Properties& properties);
-  /** Takes any rule and counters. */
+  /** Takes any rule and counters. Errors: as check(). */
   explicit LossScaler(const ScaleState& state);
-  ~LossScaler() override;
-  /** Copies rule, counters and events. */
-  LossScaler(const LossScaler& other);
-  /** As the copy constructor. */
-  LossScaler& operator=(const LossScaler& other);
+  /** Throws for a rule, a scale or counters out of range. Errors: ValueError that names what. */
+  static void check(const ScaleState& state);
 
   /** Returns what losses are multiplied by. */
   double loss_scale() const { return dynamic() ? state().scale : state_.scale; }
@@ -111,10 +110,11 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Sets the scale and the counter to saved values. Errors: ValueError; nothing has changed
    *  then. */
   void restore(double scale, std::int64_t unskipped, ScaleReason reason = ScaleReason::restored);
-  /** Sets rule, scale and counters. Errors: as restore(). */
-  void change(const ScaleState& state, ScaleReason reason);
-  /** Sets rule, scale and counters without an event. */
-  void set(const ScaleState& state);
+  /** Sets rule, scale and counters, and adds an event if there is a `reason`. Errors: as
+   *  check(); nothing has changed then. */
+  void change(const ScaleState& state, std::optional<ScaleReason> reason);
+  /** Takes over the rule, counters and events of another scaler. */
+  void copy(const LossScaler& other);
   /** Returns the latest kEvents changes of the scale and overflows, oldest first. Changes on a
    *  device are combined into one event whenever the host reads the scale. */
   std::vector<ScaleEvent> events() const {
@@ -164,6 +164,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void before_replay() override { send(); }
   void after_replay() override;
   void abandon_capture() noexcept override;
+  void set(const ScaleState& changed);
   void note(double former, ScaleReason reason, std::string first_nonfinite = {});
   void note_change(const ScaleState& former, std::string first_nonfinite = {});
   void send();

@@ -19,8 +19,8 @@ struct ScaleState {
 
   double growth = 2;            // factor of a growth
   double backoff = 0.5;         // factor after an overflow
-  double least = kScaleFloor;   // lower bound
-  double most = 0;              // upper bound
+  double least = 0;             // lower bound, besides kScaleFloor
+  double most = HUGE_VAL;       // upper bound
   std::int64_t window = 2000;   // consecutive checks without overflow before the scale grows
   std::int64_t hysteresis = 1;  // consecutive overflows after which the scale backs off
   bool dynamic = true;          // false: checks are only counted
@@ -33,27 +33,27 @@ struct ScaleState {
   std::int64_t checks = 0;       // all checks
   std::int64_t overflows = 0;    // checks with an overflow
   Word first_nonfinite = kNone;  // first location of the latest check with an overflow
-  std::int32_t found = 0;        // the check in progress has an overflow
-  std::int32_t any = 0;          // the check in progress has gradients
-  Word first = kNone;            // first location of the check in progress
+  Word first = kNone;            // the same of the check in progress
+  bool any = false;              // the check in progress has gradients
 
+  /** Returns a scale as it is stored. */
+  MZ_HD double stored(double value) const {
+    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  }
   /** Completes the check: updates scale and counters, if there were gradients. */
   MZ_HD void complete() {
-    const bool overflow = found != 0;
+    const bool overflow = first != kNone;
     ++checks;
     if (overflow) {
       ++overflows;
       first_nonfinite = first;
     }
-    if (overflow || any != 0) move(overflow);
-    found = any = 0;
+    if (overflow || any) move(overflow);
+    any = false;
     first = kNone;
   }
 
  private:
-  MZ_HD double stored(double value) const {
-    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
-  }
   MZ_HD void move(bool overflow) {
     if (dynamic && overflow) {
       unskipped = 0;
@@ -79,37 +79,32 @@ struct ScaleState {
 struct ScaleCall {
   static constexpr int kMostRaised = 8;  // flags that one call can raise
 
-  optim::StepCall step = {};          // counts a step first; nothing by default
-  ScaleState* state = nullptr;        // updated; null: the call only counts a step
-  float* scale32 = nullptr;           // receives the scale as f32; may be null
-  double* scale64 = nullptr;          // receives the scale as f64; may be null
-  float* flag = nullptr;              // an overflow flag; may be null
-  ScaleState::Word* first = nullptr;  // location of its first non-finite value
-  bool notes = false;                 // adds the flag to the check in progress
-  bool resets = false;                // resets the flag afterwards
-  bool found = false;                 // adds an overflow that the host has found
-  bool any = false;                   // adds that there are gradients
-  bool completes = false;             // completes the check: updates the scale
-  float* raised[kMostRaised] = {};    // flags to raise if the check has an overflow; may be null
-  ScaleState::Word* raised_first[kMostRaised] = {};  // their locations
-  bool raises_for_flag = false;  // raises them only if `flag` is raised, with its location
+  optim::StepCall step = {};                   // counts a step first; nothing by default
+  ScaleState* state = nullptr;                 // updated; null: the call only counts a step
+  float* scale32 = nullptr;                    // receives the scale as f32; may be null
+  double* scale64 = nullptr;                   // receives the scale as f64; may be null
+  ScaleState::Word* found = nullptr;           // an overflow flag, see optim::FoundInf; may be null
+  bool notes = false;                          // adds the flag to the check in progress
+  bool resets = false;                         // resets the flag afterwards
+  bool overflow = false;                       // adds an overflow that the host has found
+  bool any = false;                            // adds that there are gradients
+  bool completes = false;                      // completes the check: updates the scale
+  ScaleState::Word* raised[kMostRaised] = {};  // flags to raise if `found` is; may be null
 
+  /** Raises a flag for a word other than kNone. */
+  static MZ_HD void raise(ScaleState::Word& flag, ScaleState::Word word) {
+    if (word > flag) flag = word;
+  }
   /** Updates the scale. For one thread. */
   MZ_HD void update() const {
     if (!state) return;
-    const bool is_raised = flag && *flag != 0;
-    if (found || (notes && is_raised)) state->found = 1;
-    if (notes && is_raised && *first < state->first) state->first = *first;
-    if (any) state->any = 1;
-    for (int i = 0; i < kMostRaised; ++i) {
-      if (!raised[i] || !(raises_for_flag ? is_raised : state->found != 0)) continue;
-      *raised[i] = 1;
-      if (raises_for_flag && *first < *raised_first[i]) *raised_first[i] = *first;
-    }
-    if (resets && flag) {
-      *flag = 0;
-      *first = ScaleState::kNone;
-    }
+    const ScaleState::Word word = found ? *found : ScaleState::kNone;
+    if (overflow) raise(state->first, optim::NonfiniteLocation::kUnknown);
+    if (notes) raise(state->first, word);
+    if (any) state->any = true;
+    for (ScaleState::Word* const flag : raised)
+      if (flag) raise(*flag, word);
+    if (resets && found) *found = ScaleState::kNone;
     if (!completes) return;
     state->complete();
     if (scale32) *scale32 = static_cast<float>(state->scale);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kOp = "amp::scale_loss";
 
+using optim::FoundInf;
 using Links = std::vector<std::shared_ptr<AmpOptimizerState>>;
 
 Links links_of(const OptimizerList& optimizers) {
@@ -78,21 +79,6 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
   ++core_->open_scopes;
 }
 
-/** Throws for optimizers that the scope cannot work on. Errors: StateError. */
-void ScaledLoss::check() const {
-  const auto continues = [&](const ScaleValue& pending) {  // waits if the scale may have changed
-    return pending.scaler == scale_.scaler &&
-           (pending.version == scale_.version || pending.value() == scale_.value());
-  };
-  for (const auto& link : links_) {
-    if (link->in_scope)
-      refuse(kOp, "nested scale_loss over one optimizer", "close the outer scope first");
-    if (link->pending && !continues(*link->pending))
-      refuse(kOp, str("gradients are still scaled by another scale: ", link->pending_text()),
-             "use one loss_id until a scope without delay_unscale, or call zero_grad()");
-  }
-}
-
 void ScaledLoss::enter(const Tensor& unscaled) {
   if (options_.loss_id < 0 || static_cast<std::size_t>(options_.loss_id) >= core_->scalers.size())
     fail<ValueError>(kOp, {.what = "no such loss",
@@ -100,7 +86,13 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                            .expected = str("0..", core_->scalers.size() - 1),
                            .hint = "set num_losses in amp::initialize"});
   scale_ = core_->scalers[static_cast<std::size_t>(options_.loss_id)]->on(unscaled.device());
-  check();
+  for (const auto& link : links_) {
+    if (link->in_scope)
+      refuse(kOp, "nested scale_loss over one optimizer", "close the outer scope first");
+    if (link->pending && !link->pending->equals(scale_))
+      refuse(kOp, str("gradients are still scaled by another scale: ", link->pending_text()),
+             "use one loss_id until a scope without delay_unscale, or call zero_grad()");
+  }
   const bool multiplies = scale_.on_device.defined() || scale_.on_host != 1;
   inert_ = !multiplies && !core_->properties.masters() && !core_->checks_gradients() &&
            std::none_of(links_.begin(), links_.end(),
@@ -113,25 +105,21 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     MasterChanges changes(core_->masters);
     for (const auto& link : links_) bring_masters_up_to_date(*core_, *link->optimizer(), changes);
     changes.commit();
-    set_gradients_aside();
+    // Sets the earlier gradients aside; leaves them all if it throws.
+    Seen seen = params_left_scaled(links_);
+    for (const auto& link : links_)
+      if (!link->pending) link->prepare(seen);
+    for (const auto& link : links_) link->gradients.enter();
   }
   for (const auto& link : links_) link->in_scope = true;
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();
 }
 
-/** Removes the earlier gradients of all optimizers and stashes them. Leaves them if it throws. */
-void ScaledLoss::set_gradients_aside() {
-  Seen seen = params_left_scaled(links_);
-  for (const auto& link : links_)
-    if (!link->pending) link->prepare(seen);
-  for (const auto& link : links_) link->gradients.enter();
-}
-
 // ---- the exit -----------------------------------------------------------------------------------
 
 /** Divides the gradients by the scale and adds the earlier ones. */
-void ScaledLoss::unscale_gradients(const optim::FoundInf& found) {
+void ScaledLoss::unscale_gradients(const FoundInf& found) {
   const NoGradNoCasts plain_ops;
   Seen seen;
   std::vector<GradientSum> sums;
@@ -152,76 +140,68 @@ void ScaledLoss::unscale_gradients(const optim::FoundInf& found) {
   for (const auto& link : links_) link->finish();
 }
 
+namespace {
+
+/** Raises flags if `found` is raised, and resets that one: in several calls if one cannot raise
+ * all. The last completes a check of `found` if `completes`. */
+void raise(LossScaler& scaler, const std::vector<FoundInf>& flags, const FoundInf& found,
+           bool completes) {
+  std::size_t done = 0;
+  do {
+    ScaleCall part{.notes = completes};
+    for (int i = 0; i < ScaleCall::kMostRaised && done < flags.size(); ++i, ++done)
+      part.raised[i] = flags[done].data();
+    part.resets = done == flags.size();
+    part.completes = part.any = part.resets && completes;
+    scaler.run(part, found);
+  } while (done < flags.size());
+}
+
+}  // namespace
+
 /** Unscales the gradients, updates the scale and makes the next steps depend on the overflow flag,
  *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
- *  device the check is completed with its step, in one kernel call. */
+ *  device the check is completed with its step, in one kernel call. With delay_overflow_check, an
+ *  overflow is left to the next scope of this loss that checks. */
 void ScaledLoss::unscale_and_check() {
   use_.reset();
+  const bool delays = options_.delay_overflow_check;
   // A static scale without check_static_overflow never skips, so it needs no check.
   if (!core_->checks_gradients()) {
     unscale_gradients({});
-    if (!options_.delay_overflow_check) scaler().update(false);
+    if (!delays) scaler().update(false);
     return;
   }
   const Device device = loss_.device();
   scaler().move_to(device);
-  if (options_.delay_overflow_check) return unscale_and_delay();
-  std::vector<optim::FoundInf> flags;  // of the optimizers, raised after an overflow
-  for (const auto& link : links_) flags.push_back(move_to(device, link->found));
   Links& delayed = scaler().delayed;
-  for (const auto& link : delayed) {
-    move_to(device, link->found);
-    move_to(device, link->delayed[scaler().index]);
+  const auto delayed_flag = [&](AmpOptimizerState& link) {
+    return move_to(device, link.delayed[scaler().index]);
+  };
+  std::vector<FoundInf> flags;  // of the optimizers, raised after an overflow
+  const bool own = !delays && links_.size() == 1 && delayed.empty() && !links_[0]->raised_by;
+  for (const auto& link : links_) {
+    flags.push_back(delays ? delayed_flag(*link) : link->flag_on(device));
+    if (delays && std::find(delayed.begin(), delayed.end(), link) == delayed.end())
+      delayed.push_back(link);
   }
-  const bool own = links_.size() == 1 && delayed.empty() && !links_[0]->raised_by;
-  const optim::FoundInf found = own ? flags[0] : move_to(device, scaler().scope_found);
+  if (!delays)
+    for (const auto& link : delayed) (void)delayed_flag(*link), (void)link->flag_on(device);
+  const FoundInf found = own ? flags[0] : move_to(device, scaler().scope_found);
   unscale_gradients(found);
-  for (const auto& link : delayed)
-    agree(receivers_of({link}), scaler(), link->delayed[scaler().index]);
+  if (delays) return raise(scaler(), flags, found, false);
+  for (const auto& link : delayed) agree(receivers_of({link}), scaler(), delayed_flag(*link));
   agree(receivers_of(links_), scaler(), found);
   if (own) {
-    links_[0]->depend_on_flag(scaler());
-    return scaler().defer(found);
+    scaler().defer(found);
+  } else {
+    for (const auto& link : delayed)
+      raise(scaler(), {link->found, found}, delayed_flag(*link), false);
+    raise(scaler(), flags, found, true);
   }
-  for (const auto& link : delayed) {
-    link->finish_check();
-    raise({link->found}, link->delayed[scaler().index], {.notes = true, .raises_for_flag = true});
-    link->depend_on_flag(scaler());
-  }
-  delayed.clear();
-  for (const auto& link : links_) link->finish_check();
-  raise(flags, found, {.notes = true, .any = true, .completes = true});
+  for (const auto& link : delayed) link->depend_on_flag(scaler());
   for (const auto& link : links_) link->depend_on_flag(scaler());
-}
-
-/** Unscales the gradients, and leaves an overflow to the next scope of this loss that checks. */
-void ScaledLoss::unscale_and_delay() {
-  Links& delayed = scaler().delayed;
-  std::vector<optim::FoundInf> flags;
-  for (const auto& link : links_) {
-    flags.push_back(move_to(loss_.device(), link->delayed[scaler().index]));
-    if (std::find(delayed.begin(), delayed.end(), link) == delayed.end()) delayed.push_back(link);
-  }
-  const optim::FoundInf found = move_to(loss_.device(), scaler().scope_found);
-  unscale_gradients(found);
-  raise(flags, found, {.raises_for_flag = true});
-}
-
-/** Runs a call on the scale and a flag, raises others and resets the flag: several calls if one
- *  cannot raise all. The last completes the check if `call` does. */
-void ScaledLoss::raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
-                       const ScaleCall& call) {
-  std::size_t done = 0;
-  do {
-    ScaleCall part = call;
-    for (int i = 0; i < ScaleCall::kMostRaised && done < flags.size(); ++i, ++done) {
-      part.raised[i] = flags[done].flag.data<float>();
-      part.raised_first[i] = static_cast<ScaleState::Word*>(flags[done].first.raw_data());
-    }
-    part.resets = done == flags.size();
-    part.completes = part.any = part.resets && call.completes;
-    scaler().run(part, found);
-  } while (done < flags.size());
+  delayed.clear();
 }
 
 void ScaledLoss::close() {

@@ -50,14 +50,9 @@ class MZ_API ScaledLoss {
   void abandon();
 
  private:
-  void check() const;
   void enter(const Tensor& unscaled);
-  void set_gradients_aside();
   void unscale_gradients(const optim::FoundInf& found);
   void unscale_and_check();
-  void unscale_and_delay();
-  void raise(const std::vector<optim::FoundInf>& flags, const optim::FoundInf& found,
-             const ScaleCall& call);
   void leave();
   LossScaler& scaler() const { return *scale_.scaler; }
 

@@ -14,9 +14,9 @@ namespace mezzo::amp {
 class Conversion;
 
 /** Calls f with each slot of an optimizer. */
-template <class F> void each_slot(optim::Optimizer& optimizer, const F& f) {
+template <class Optimizer, class F> void each_slot(Optimizer& optimizer, const F& f) {
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (optim::Slot& slot : optimizer.slots(group)) f(slot);
+    for (auto& slot : optimizer.slots(group)) f(slot);
 }
 
 /** Returns true for a 16-bit parameter that is updated through its master. */

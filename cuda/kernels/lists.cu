@@ -10,7 +10,6 @@ namespace mezzo::gpu {
 namespace {
 
 using optim::AxpbyCall;
-using optim::CheckFinite;
 using optim::NonfiniteLocation;
 using optim::NormCall;
 
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(kListThreads)
   const auto& item = list.mine(begin);
   const TensorListEntry& x = item.tensors;
   const bool has_y = x.data[kY] != nullptr;
-  const bool checks = call.check == CheckFinite::x;
+  const bool checks = call.found_inf != nullptr;
   const C a = static_cast<C>(call.a.value()), b = static_cast<C>(call.b.value());
   NonfiniteLocation::Word bad = NonfiniteLocation::kNone;  // the calling thread's first
   for_each_run_of(x, begin, [&](std::int64_t at, int n) {
@@ -67,10 +66,9 @@ __global__ void __launch_bounds__(kListThreads)
     store_items<C>(x, kOut, item.vectors, at, n, out);
   });
   if (bad == NonfiniteLocation::kNone) return;
-  if (call.found_inf) *call.found_inf = 1;  // all threads write the same value
   // Skips the atomic if an earlier location is recorded already.
-  if (call.first && bad < *static_cast<const volatile NonfiniteLocation::Word*>(call.first))
-    atomicMin(call.first, bad);
+  if (bad > *static_cast<const volatile NonfiniteLocation::Word*>(call.found_inf))
+    atomicMax(call.found_inf, bad);
 }
 
 void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {

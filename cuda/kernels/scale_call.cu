@@ -12,11 +12,6 @@ namespace {
 constexpr int kThreads = 256;  // one block
 
 __global__ void __launch_bounds__(kThreads)
-    count_kernel(const __grid_constant__ optim::StepCall call) {
-  call.run(static_cast<int>(threadIdx.x), kThreads);
-}
-
-__global__ void __launch_bounds__(kThreads)
     scale_kernel(const __grid_constant__ amp::ScaleCall call) {
   call.step.run(static_cast<int>(threadIdx.x), kThreads);
   __syncthreads();  // all threads have read the flag that the update may reset
@@ -26,11 +21,12 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void attach_scale_call() {
-  optim::step_kernel(DeviceKind::cuda) = [](const optim::StepCall& call, Device device) {
-    launch(&count_kernel, {.threads = kThreads}, current_stream(device), call);
-  };
-  amp::scale_kernel(DeviceKind::cuda) = [](const amp::ScaleCall& call, Device device) {
+  static constexpr auto run = [](const amp::ScaleCall& call, Device device) {
     launch(&scale_kernel, {.threads = kThreads}, current_stream(device), call);
+  };
+  amp::scale_kernel(DeviceKind::cuda) = run;
+  optim::step_kernel(DeviceKind::cuda) = [](const optim::StepCall& step, Device device) {
+    run({.step = step}, device);
   };
 }
 

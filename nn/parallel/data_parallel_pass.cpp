@@ -175,7 +175,7 @@ void DataParallel::adopt(Param& param, Tensor gradient, const Tensor& local) {
 /** Computes out = (x + y) / predivide factor, and checks for overflow if loss scaling is active. */
 void DataParallel::combine(const optim::AxpbyTensors& item, const Param& param) const {
   const double factor = 1 / averaging_.predivide(param.reduce_dtype);
-  const bool checks = checks_ && param.leaf.device() == overflow_.flag.device();
+  const bool checks = checks_ && param.leaf.device() == overflow_.word.device();
   if (checks && item.y.defined()) {
     const optim::AxpbyTensors local{item.y, {}, {}};
     optim::check_finite({&local, 1}, overflow_);
@@ -184,9 +184,7 @@ void DataParallel::combine(const optim::AxpbyTensors& item, const Param& param) 
     if (checks) optim::check_finite({&item, 1}, overflow_);
     return;
   }
-  optim::axpby({&item, 1}, factor, factor,
-               checks ? optim::CheckFinite::x : optim::CheckFinite::none,
-               checks ? overflow_ : optim::FoundInf{});
+  optim::axpby({&item, 1}, factor, factor, checks ? overflow_ : optim::FoundInf{});
 }
 
 bool DataParallel::receive(std::size_t index, Tensor& gradient) {
@@ -210,8 +208,7 @@ void DataParallel::add_again(Param& param, const Tensor& gradient) {
     fail<StateError>(kOp, {.what = str(param.name, " gets a second gradient in one pass"),
                            .hint = "do not call backward() inside a backward pass"});
   const optim::AxpbyTensors item{in_layout_of(param.leaf, gradient), param.slot, param.slot};
-  optim::axpby({&item, 1}, 1 / averaging_.predivide(param.reduce_dtype), 1,
-               optim::CheckFinite::none, {});
+  optim::axpby({&item, 1}, 1 / averaging_.predivide(param.reduce_dtype), 1);
   param.present = true;
 }
 

@@ -131,9 +131,10 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and glo
   const Tensor dx = x.to(kDevice), dy = y.to(kDevice), dh = h.to(kDevice),
                out = zeros({5000}, {.device = kDevice});
   const optim::AxpbyTensors item{dx, dy, out};
-  optim::axpby({&item, 1}, 0.5, -2, optim::CheckFinite::x, {flag, {}});
+  const auto found = optim::FoundInf::reset_on(kDevice);
+  optim::axpby({&item, 1}, 0.5, -2, found);
   CHECK(values(out) == values(0.5 * x + y * -2.0));
-  CHECK(flag.item<float>() == 0);
+  CHECK_FALSE(found.raised());
   const auto expected = optim::norms(std::vector{x, h, zeros({0})}, {.inv_scale = 0.25});
   const auto got = optim::norms(std::vector{dx, dh, zeros({0}, {.device = kDevice})},
                                 {.inv_scale = 0.25, .found_inf = flag});
@@ -142,14 +143,10 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and glo
   CHECK(values(got.total)[0] == Approx(values(expected.total)[0]).epsilon(1e-12));
   CHECK(flag.item<float>() == 0);
   dx.select(0, 4321).fill_(std::numeric_limits<double>::infinity());
-  const Tensor first = full({}, -1, {.dtype = i64, .device = kDevice});
-  optim::check_finite(std::vector<optim::AxpbyTensors>{{dh, {}, {}, 3}, {dx, {}, {}, 7}},
-                      {flag, first});
-  CHECK(flag.item<float>() == 1);
-  const auto bad = optim::NonfiniteLocation::of(
-      static_cast<optim::NonfiniteLocation::Word>(first.item<std::int64_t>()));
+  optim::check_finite(std::vector<optim::AxpbyTensors>{{dh, {}, {}, 3}, {dx, {}, {}, 7}}, found);
+  CHECK(found.raised());
+  const auto bad = optim::NonfiniteLocation::of(found.location());
   CHECK((bad.number == 7 && bad.element == 4321 && bad.value == HUGE_VAL));
-  flag.fill_(0);
   (void)optim::norms(std::vector{dh, dx}, {.found_inf = flag});
   CHECK(flag.item<float>() == 1);
 }
