@@ -186,7 +186,10 @@ void ScaledLoss::unscale_and_check() {
       delayed.push_back(link);
   }
   if (!delays)
-    for (const auto& link : delayed) (void)delayed_flag(*link), (void)link->flag_on(device);
+    for (const auto& link : delayed) {
+      delayed_flag(*link);
+      link->flag_on(device);
+    }
   const FoundInf found = own ? flags[0] : move_to(device, scaler().scope_found);
   unscale_gradients(found);
   if (delays) return raise(scaler(), flags, found, false);
