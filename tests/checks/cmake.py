@@ -47,12 +47,13 @@ def main(build):
         skip('cmake is not here')
     build = Path(build).resolve()
     meson = set(commands(build)) | {STUB}
+    has_mpi = 'tensor/comm/mpi_engine.cpp' in meson
     with tempfile.TemporaryDirectory() as scratch:
         project = Path(scratch) / 'project'
         project.mkdir()
         (project / 'CMakeLists.txt').write_text(PROJECT.format(root=ROOT), encoding='utf-8')
         must(['cmake', '-S', project, '-B', Path(scratch) / 'build',
-              '-DCMAKE_EXPORT_COMPILE_COMMANDS=ON'])
+              '-DCMAKE_EXPORT_COMPILE_COMMANDS=ON', f'-DMEZZO_MPI={"ON" if has_mpi else "OFF"}'])
         cmake = commands(Path(scratch) / 'build')
     del cmake['tests/consumer/main.cpp']
     failures = [f'CMake does not compile {source}' for source in sorted(meson - set(cmake))]
