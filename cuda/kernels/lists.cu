@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(kListThreads)
   const bool has_y = x.data[kY] != nullptr;
   const bool checks = call.found_inf != nullptr;
   const C a = static_cast<C>(call.a.value()), b = static_cast<C>(call.b.value());
-  NonfiniteLocation::Word bad = NonfiniteLocation::kNone;  // the calling thread's first
+  std::int64_t bad = -1;  // the calling thread's first element that is not finite
+  C value = 0;
   for_each_run_of(x, begin, [&](std::int64_t at, int n) {
     C xs[kListRun], ys[kListRun], out[kListRun];
     load_items<C>(x, kX, item.vectors, at, n, xs);
@@ -59,16 +60,19 @@ __global__ void __launch_bounds__(kListThreads)
 #pragma unroll
     for (int k = 0; k < kListRun; ++k) {
       if (k >= n) continue;
-      if (checks && bad == NonfiniteLocation::kNone && !finite(xs[k]))
-        bad = NonfiniteLocation::word(x.index, at + k, xs[k]);
+      if (checks && bad < 0 && !finite(xs[k])) {
+        bad = at + k;
+        value = xs[k];
+      }
       out[k] = has_y ? a * xs[k] + b * ys[k] : a * xs[k];
     }
     store_items<C>(x, kOut, item.vectors, at, n, out);
   });
-  if (bad == NonfiniteLocation::kNone) return;
+  if (bad < 0) return;
+  const NonfiniteLocation::Word word = NonfiniteLocation::word(x.index, bad, value);
   // Skips the atomic if an earlier location is recorded already.
-  if (bad > *static_cast<const volatile NonfiniteLocation::Word*>(call.found_inf))
-    atomicMax(call.found_inf, bad);
+  if (word > *static_cast<const volatile NonfiniteLocation::Word*>(call.found_inf))
+    atomicMax(call.found_inf, word);
 }
 
 void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {
