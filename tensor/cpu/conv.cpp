@@ -213,11 +213,12 @@ template <class E> class Convolution {
   std::vector<std::int64_t> rows_of(const Pass& pass, std::int64_t images) const {
     const auto per_image = static_cast<std::int64_t>(pass.rows.size());
     const RowPanels<E> blocks(images * per_image);
+    const auto whole = static_cast<std::size_t>(blocks.count * blocks.height);
     std::vector<std::int64_t> rows;
-    rows.reserve(static_cast<std::size_t>(blocks.count * blocks.height));
+    rows.reserve(whole);
     for (std::int64_t n = 0; n < images; ++n)
       for (const std::int64_t row : pass.rows) rows.push_back(n * plan_.image_size() + row);
-    if (!rows.empty()) rows.resize(rows.capacity(), rows.back());
+    if (!rows.empty()) rows.resize(whole, rows.back());
     return rows;
   }
 
