@@ -20,8 +20,8 @@ namespace mezzo::amp {
 [[noreturn]] void refuse(std::string_view op, std::string what, std::string hint = {});
 
 /** The mixed-precision state of one optimizer. Its gradients are unscaled, which raises the flag
- * for a non-finite one; the step is taken, or skipped if the flag is raised; then the flag is
- * reset. */
+ *  for a non-finite one; the step is taken, or skipped if the flag is raised; then the flag is
+ *  reset. */
 class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
                                        public std::enable_shared_from_this<AmpOptimizerState> {
  public:

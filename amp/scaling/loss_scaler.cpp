@@ -71,7 +71,7 @@ void LossScaler::check(const ScaleState& s) {
   require(s.hysteresis >= 1, "hysteresis", static_cast<double>(s.hysteresis), "at least 1");
   require(s.most > 0, "max_scale", s.most, "a number > 0");
   require(s.least >= 0 && s.least <= s.most && std::isfinite(s.stored(s.least)), "min_scale",
-          s.least, "a number > 0, at most max_scale");
+          s.least, "a number from 0 to max_scale");
   const double scale = s.stored(s.scale);
   require(std::isfinite(scale) && scale > 0, "scale", s.scale, "a finite number > 0");
   require(s.tolerance >= 0 && s.tolerance <= s.hysteresis, "hysteresis_tracker",

@@ -143,7 +143,7 @@ void ScaledLoss::unscale_gradients(const FoundInf& found) {
 namespace {
 
 /** Raises flags if `found` is raised, and resets that one: in several calls if one cannot raise
- * all. The last completes a check of `found` if `completes`. */
+ *  all. The last completes a check of `found` if `completes`. */
 void raise(LossScaler& scaler, const std::vector<FoundInf>& flags, const FoundInf& found,
            bool completes) {
   std::size_t done = 0;

@@ -73,8 +73,8 @@ struct DropoutOptions {
 /** Zeroes elements with probability p and multiplies the others by 1 / (1 - p).
  *  Shape: any.
  *  Precision: match.
- *  Gradient: g / (1 - p) where the element was kept, exactly 0 elsewhere, with the mask of the
- *  forward pass.
+ *  Gradient: g times the same factor where the element was kept, exactly 0 elsewhere, with the mask
+ *  of the forward pass.
  *  Errors: ValueError unless 0 <= p <= 1; DtypeError for integers.
  *  Source: Srivastava et al., JMLR 15, 2014. */
 MZ_API Tensor dropout(const Tensor& x, const DropoutOptions& options = {});

@@ -109,7 +109,7 @@ std::vector<std::int64_t> in_each_channel(const PaddedLayout& layout, std::int64
 std::int64_t images_per_task(std::int64_t batch, std::int64_t pixels, std::int64_t units);
 
 /** Returns into how many tasks work is divided that could stay together: a few for each thread.
- * Must not decide the order of a sum, whose bits do not depend on the number of threads. */
+ *  Must not decide the order of a sum, whose bits do not depend on the number of threads. */
 std::int64_t enough_tasks();
 
 }  // namespace mezzo::cpu_kernels

@@ -13,7 +13,7 @@ namespace mezzo::cpu_kernels {
 namespace detail {
 
 /** Returns fold_lanes(x, n, start, order, order) if all values are finite. This takes two
- * operations per vector, one of them v * 0 + 0, which is nan where v is not finite. */
+ *  operations per vector, one of them v * 0 + 0, which is nan where v is not finite. */
 template <int kLanes, class C, class Order>
 std::optional<C> extreme_of_finite(const C* x, std::int64_t n, C start, Order) {
   alignas(64) C lanes[kLanes], zeros[kLanes] = {};

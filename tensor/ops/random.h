@@ -61,7 +61,7 @@ struct Uniform : RandomFill {
 };
 
 /** Each element is 0 with probability p, else x * dropout_scale(p). The second result is the mask
- * of the kept elements. */
+ *  of the kept elements. */
 struct Dropout {
   static constexpr OpTraits traits{
       .name = "dropout",

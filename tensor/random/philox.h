@@ -149,7 +149,7 @@ MZ_HD constexpr std::uint64_t bernoulli_threshold(double p) {
 }
 
 /** Returns true with the probability that `threshold` represents. Compares 32 bits, the words of
- * the device. */
+ *  the device. */
 MZ_HD constexpr bool bernoulli(std::uint32_t word, std::uint64_t threshold) {
   return word < static_cast<std::uint32_t>(threshold) || threshold >> 32 != 0;
 }

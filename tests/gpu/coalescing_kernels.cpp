@@ -17,7 +17,7 @@ namespace {
 const Device kDevice{DeviceKind::cuda, 0};
 
 /** Most sectors that a warp may move, as a multiple of the fewest. Lanes that load packs of 16
- * bytes of different rows would take twice as many, single elements in f32 8 times. */
+ *  bytes of different rows would take twice as many, single elements in f32 8 times. */
 constexpr double kMost = 1.25;
 /** The same where threads load the coefficients of the channels of their packs one by one, too. */
 constexpr double kMostOfRows = 1.9;
