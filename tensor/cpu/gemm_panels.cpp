@@ -137,6 +137,7 @@ template <class E> class Tile {
     const BlockColumns<E> b = x_.b.columns_of(q, width, steps.begin);
     T* to =
         sums_ + (p * x_.rows.height - first_row_) * stride_ + q * x_.columns.kWidth - first_column_;
+    if (!accumulate) prefetch_result(p, q);
     // In scratch memory, full vectors may extend past the last column; in the result they must not.
     if (!in_place_ || valid == width)
       return multiply_block(height, vectors, depth, a, b, to, stride_, accumulate);
@@ -146,6 +147,20 @@ template <class E> class Tile {
       for (int i = 0; i < height; ++i) std::copy_n(to + i * stride_, valid, block + i * kStride);
     multiply_block(height, vectors, depth, a, b, block, kStride, accumulate);
     for (int i = 0; i < height; ++i) std::copy_n(block + i * kStride, valid, to + i * stride_);
+  }
+
+  /** Prefetches the memory of a block's results, which is often not in the cache, so that it arrives
+   *  while the block is computed; this matters for short sums, as in weight gradients. Inline,
+   *  because g++ deletes calls of functions that only prefetch. */
+  MZ_ALWAYS_INLINE void prefetch_result(std::int64_t p, std::int64_t q) const {
+    constexpr std::int64_t kLine = 64;
+    if (c_.column != 1) return;
+    const std::int64_t bytes =
+        x_.columns.valid(q) * static_cast<std::int64_t>(item_size(c_.dtype));
+    for (int i = 0; i < x_.rows.height_of(p); ++i) {
+      const char* row = address(c_, p * x_.rows.height + i, q * x_.columns.kWidth);
+      for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at, 1);
+    }
   }
 
   const Operands<E>& x_;
