@@ -3,6 +3,7 @@
 #include "gemm_panels.h"
 
 #include "narrow.h"
+#include "prefetch.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -149,18 +150,13 @@ template <class E> class Tile {
     for (int i = 0; i < height; ++i) std::copy_n(block + i * kStride, valid, to + i * stride_);
   }
 
-  /** Prefetches the memory of a block's results, which is often not in the cache, so that it arrives
-   *  while the block is computed; this matters for short sums, as in weight gradients. Inline,
-   *  because g++ deletes calls of functions that only prefetch. */
+  /** Prefetches the memory of a block's results, which is often not in the cache, so that it
+   * arrives while the block is computed. This matters for short sums, as in weight gradients. */
   MZ_ALWAYS_INLINE void prefetch_result(std::int64_t p, std::int64_t q) const {
-    constexpr std::int64_t kLine = 64;
     if (c_.column != 1) return;
-    const std::int64_t bytes =
-        x_.columns.valid(q) * static_cast<std::int64_t>(item_size(c_.dtype));
-    for (int i = 0; i < x_.rows.height_of(p); ++i) {
-      const char* row = address(c_, p * x_.rows.height + i, q * x_.columns.kWidth);
-      for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at, 1);
-    }
+    const auto item = static_cast<std::int64_t>(item_size(c_.dtype));
+    prefetch_rows(address(c_, p * x_.rows.height, q * x_.columns.kWidth), x_.rows.height_of(p),
+                  c_.row * item, x_.columns.valid(q) * item);
   }
 
   const Operands<E>& x_;

@@ -8,6 +8,7 @@
 
 #include "block_io.h"
 #include "gemm.h"
+#include "prefetch.h"
 #include "recurrent_cells.h"
 
 namespace mezzo {
@@ -88,12 +89,20 @@ template <class E, class Units> class LayerForward {
     if (projection_) project(time);
   }
 
+  /** Prefetches one panel of n rows, so that it arrives during a product. */
+  MZ_ALWAYS_INLINE static void prefetch_part(const T* x, std::int64_t n, std::int64_t stride) {
+    constexpr auto kItem = static_cast<std::int64_t>(sizeof(T));
+    prefetch_rows(reinterpret_cast<const char*>(x), n, stride * kItem, kWidth * kItem);
+  }
+
   /** Computes the units of one panel for all active sequences. */
   void compute_units(std::int64_t time, const RowPanels<E>& rows, std::int64_t panel) {
     const std::int64_t n = rows.rows, first = recurrent_.first_column(panel);
     const Workspace<T> sums(Units::kGates * n * kWidth);
-    for (std::int64_t gate = 0; gate < Units::kGates; ++gate)
+    for (std::int64_t gate = 0; gate < Units::kGates; ++gate) {
+      prefetch_part(gates_ + plan_.offset(time) * columns_ + gate * hidden_ + first, n, columns_);
       recurrent_.multiply(rows, packed_.data(), gate, panel, sums.data() + gate * n * kWidth);
+    }
     for (std::int64_t i = 0; i < n; ++i) {
       T result[kMaxUnits<T>];
       const std::int64_t row = plan_.offset(time) + i, count = recurrent_.valid(panel);

@@ -62,8 +62,7 @@ template <class E, class Units> class LayerBackward {
     if (wanted_[kDh0]) store_state(gh_.data(), plan_, size_, out_[kDh0]);
     if (wanted_[kDc0]) store_state(gc_.data(), plan_, hidden_, out_[kDc0]);
     product_gradients();
-    if (wants(kDbih)) bias_gradient(input_gates_.data(), kDbih);
-    if (wants(kDbhh)) bias_gradient(hidden_gates(), kDbhh);
+    bias_gradients();
   }
 
  private:
@@ -217,17 +216,29 @@ template <class E, class Units> class LayerBackward {
                       product_operand<E>(raw_.data(), plan_.rows, hidden_, raw_room), kDwhr);
   }
 
-  void bias_gradient(const T* g, Parameter to) const {
+  /** Both biases have the same gradient, except those of a GRU. */
+  void bias_gradients() const {
     const Workspace<T> sums(columns_);
-    std::fill_n(sums.data(), columns_, T(0));
+    if (wants(kDbih) || (wants(kDbhh) && !kGru)) sum_rows(input_gates_.data(), sums.data());
+    if (wants(kDbih)) store_bias(sums.data(), kDbih);
+    if (!wants(kDbhh)) return;
+    if (kGru) sum_rows(hidden_gates_.data(), sums.data());
+    store_bias(sums.data(), kDbhh);
+  }
+
+  void sum_rows(const T* g, T* sums) const {
+    std::fill_n(sums, columns_, T(0));
     parallel_chunks(
         columns_, 256,
         [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t row = 0; row < plan_.rows; ++row)
-            for (std::int64_t j = begin; j < end; ++j) sums.data()[j] += g[row * columns_ + j];
+            for (std::int64_t j = begin; j < end; ++j) sums[j] += g[row * columns_ + j];
         },
         static_cast<double>(plan_.rows) * 0.1);
-    convert(dtype_of<T>(), sums.data(), out_[kParameters].dtype(), address(to), columns_);
+  }
+
+  void store_bias(const T* sums, Parameter to) const {
+    convert(dtype_of<T>(), sums, out_[kParameters].dtype(), address(to), columns_);
   }
 
   Inputs in_;
