@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -39,8 +40,9 @@ class Memory {
   }
   void close() {
     const std::lock_guard lock(mutex_);
-    if (--depth_ > 0 || ++closings_ * kCheapBytes < kClosings * std::max(reach_, kCheapBytes))
-      return;
+    if (--depth_ > 0) return;
+    const bool is_due = ++closings_ * kCheapBytes >= kClosings * std::max(reach_, kCheapBytes);
+    if (!is_due && !closes_after_every_scope_) return;
     closings_ = 0;
     close_now();
   }
@@ -113,6 +115,7 @@ class Memory {
 
   std::size_t size_ = std::size_t{16} << 30, taken_ = 0;
   std::int64_t overruns_ = 0;
+  std::atomic<bool> closes_after_every_scope_ = false;
 
  private:
   struct Block {
@@ -217,6 +220,7 @@ MemoryScope::MemoryScope() { Memory::memory().open(); }
 MemoryScope::~MemoryScope() { Memory::memory().close(); }
 
 void close_memory() { Memory::memory().close_now(); }
+void close_memory_after_scopes(bool every) { Memory::memory().closes_after_every_scope_ = every; }
 bool is_device_memory(const void* address) { return Memory::memory().holds(address); }
 void* take_memory(std::size_t bytes) { return Memory::memory().take(bytes); }
 void give_memory(void* block) noexcept { Memory::memory().give(block); }

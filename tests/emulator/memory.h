@@ -23,6 +23,9 @@ class MZ_API MemoryScope {
 
 /** Makes device memory inaccessible at once. */
 MZ_API void close_memory();
+/** Sets whether the memory is closed after every scope, so that every access of the host is
+ *  found. */
+MZ_API void close_memory_after_scopes(bool every);
 
 /** Returns true if an address is device memory. */
 MZ_API bool is_device_memory(const void* address);
