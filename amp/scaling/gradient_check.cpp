@@ -10,14 +10,13 @@
 namespace mezzo::amp {
 
 using optim::FoundInf;
-using optim::NonfiniteLocation;
-using Word = NonfiniteLocation::Word;
+using optim::NonfiniteWord;
 
 namespace {
 
 /** Raises a flag from the host, for a non-finite value at a location. */
-void raise(const FoundInf& found, Word location) {
-  const Word first = std::max({location, NonfiniteLocation::kUnknown, found.location()});
+void raise(const FoundInf& found, NonfiniteWord location) {
+  const NonfiniteWord first = std::max({location, optim::kUnknownLocation, found.location()});
   upload(found.word, &first, sizeof first);
 }
 
@@ -93,13 +92,14 @@ double found_local_overflow(const Receivers& receivers) {
 }
 
 /** Returns the first location that a process has. */
-Word first_of_all(GradientReceiver& receiver, Word mine) {
+NonfiniteWord first_of_all(GradientReceiver& receiver, NonfiniteWord mine) {
   const std::array<double, 2> halves{static_cast<double>(mine >> 32),
                                      static_cast<double>(mine & 0xffffffff)};
   const std::vector<double> all = receiver.gather(halves);
-  Word first = NonfiniteLocation::kNone;
+  NonfiniteWord first = optim::kAllFinite;
   for (std::size_t i = 0; i < all.size(); i += 2)
-    first = std::max(first, static_cast<Word>(all[i]) << 32 | static_cast<Word>(all[i + 1]));
+    first = std::max(
+        first, static_cast<NonfiniteWord>(all[i]) << 32 | static_cast<NonfiniteWord>(all[i + 1]));
   return first;
 }
 

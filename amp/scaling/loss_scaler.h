@@ -124,7 +124,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
   std::size_t index = 0;  // in its session
-  /** The optimizers by their index in a NonfiniteLocation, to name gradients in events(). */
+  /** The optimizers by their index in a NonfiniteWord, to name gradients in events(). */
   std::shared_ptr<OptimizerTable> optimizers;
   /** What events() adds to the name of the next overflow: the process it comes from. */
   std::string overflow_origin;
