@@ -146,7 +146,6 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
 }
 
 void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
-  if (!core->enabled()) return;
   unscaled = false;
   if (raised_by) {
     scaler = std::exchange(raised_by, nullptr);

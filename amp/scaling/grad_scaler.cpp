@@ -188,10 +188,12 @@ void GradScaler::update() {
   const std::vector<AmpOptimizerState*> used = used_optimizers();
   if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
   if (const Tensor& flag = used[0]->found.word; flag.defined()) scaler_->move_to(flag.device());
-  for (const AmpOptimizerState* state : used)
-    scaler_->finish_step(
-        *state->clock, state->found,
-        {.notes = true, .any = state->had_gradients, .completes = state == used.back()});
+  bool any = false;
+  for (AmpOptimizerState* const state : used) {
+    any = any || state->had_gradients;
+    scaler_->finish_step(*state->clock, state->found,
+                         {.notes = true, .completes = state == used.back(), .any = any});
+  }
   end_iteration(false);
 }
 

@@ -29,29 +29,23 @@ struct ScaleState {
   std::int64_t tolerance = 1;  // overflows left until the scale backs off
   std::int64_t checks = 0;     // all checks
   std::int64_t overflows = 0;  // checks with an overflow
-  // The first locations in the latest check with an overflow and in the check in progress.
-  optim::NonfiniteWord first_nonfinite = optim::kAllFinite, first = optim::kAllFinite;
-  bool any = false;  // the check in progress has gradients
+  optim::NonfiniteWord first_nonfinite = optim::kAllFinite;  // of the latest check with an overflow
+  optim::NonfiniteWord first = optim::kAllFinite;            // the same of the check in progress
 
   /** Returns a scale as it is stored. */
   MZ_HD double stored(double value) const {
     return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
   }
-  /** Completes the check: updates scale and counters, if there were gradients. */
-  MZ_HD void complete() {
+  /** Completes the check: updates scale and counters, if there were gradients (`any`). */
+  MZ_HD void complete(bool any) {
     const bool overflow = first != optim::kAllFinite;
     ++checks;
     if (overflow) {
       ++overflows;
       first_nonfinite = first;
+      first = optim::kAllFinite;
     }
-    if (overflow || any) move(overflow);
-    any = false;
-    first = optim::kAllFinite;
-  }
-
- private:
-  MZ_HD void move(bool overflow) {
+    if (!overflow && !any) return;
     if (dynamic && overflow) {
       unskipped = 0;
       if (tolerance > 0) --tolerance;
@@ -83,27 +77,20 @@ struct ScaleCall {
   optim::NonfiniteWord* found = nullptr;  // an overflow flag, see optim::FoundInf; may be null
   bool notes = false;                     // adds the flag to the check in progress
   bool resets = false;                    // resets the flag afterwards
-  bool overflow = false;                  // adds an overflow that the host has found
-  bool any = false;                       // adds that there are gradients
   bool completes = false;                 // completes the check: updates the scale
+  bool any = false;                       // the completed check has gradients
   optim::NonfiniteWord* raised[kMostRaised] = {};  // flags to raise if `found` is; may be null
 
-  /** Raises a flag for a word other than optim::kAllFinite. */
-  static MZ_HD void raise(optim::NonfiniteWord& flag, optim::NonfiniteWord word) {
-    if (word > flag) flag = word;
-  }
   /** Updates the scale. For one thread. */
   MZ_HD void update() const {
     if (!state) return;
     const optim::NonfiniteWord word = found ? *found : optim::kAllFinite;
-    if (overflow) raise(state->first, optim::kUnknownLocation);
-    if (notes) raise(state->first, word);
-    if (any) state->any = true;
+    if (notes && word > state->first) state->first = word;
     for (optim::NonfiniteWord* const flag : raised)
-      if (flag) raise(*flag, word);
+      if (flag && word > *flag) *flag = word;
     if (resets && found) *found = optim::kAllFinite;
     if (!completes) return;
-    state->complete();
+    state->complete(any);
     if (scale32) *scale32 = static_cast<float>(state->scale);
     if (scale64) *scale64 = state->scale;
   }
