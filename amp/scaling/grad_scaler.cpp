@@ -187,7 +187,6 @@ void GradScaler::update() {
   require_scaled(op);
   const std::vector<AmpOptimizerState*> used = used_optimizers();
   if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
-  if (const Tensor& flag = used[0]->found.word; flag.defined()) scaler_->move_to(flag.device());
   bool any = false;
   for (AmpOptimizerState* const state : used) {
     any = any || state->had_gradients;
