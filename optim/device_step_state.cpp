@@ -51,12 +51,12 @@ void DeviceStepState::start(Device to) {
 }
 
 std::vector<StepCall> DeviceStepState::count_of(std::span<const ParamUpdate> updates,
-                                                const FoundInf& found, std::int64_t limit) const {
+                                                const FoundInf& found) const {
   std::vector<StepCall> calls;
   for (const ClockCall& clocks : counters_.count_of(updates))
     calls.push_back({clocks, found.data()});
   calls.back().record = static_cast<StepRecord*>(memory_.raw_data());
-  calls.back().limit = limit;
+  calls.back().limit = skip_limit_;
   return calls;
 }
 

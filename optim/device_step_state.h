@@ -38,9 +38,8 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   /** Returns the device copy of the counters. */
   const DeviceCounters& counters() const { return counters_; }
   /** Returns the calls that count a step of these updates, unless `found` is raised; it may be
-   *  undefined. `limit` consecutive skips are a divergence; 0: no limit. */
-  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const FoundInf& found,
-                                 std::int64_t limit) const;
+   *  undefined. */
+  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates, const FoundInf& found) const;
   /** Runs the calls that count a step, except for the last, which it keeps with its flag for
    *  take_pending() or flush(). Returns the number of steps after it, for was_skipped(); -1 in a
    *  capture. Allocates nothing. */
@@ -63,8 +62,14 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   // ---- results ----------------------------------------------------------------------------------
   /** Returns the host's record, as of the latest sync_to_host(). */
   StepRecord& record() { return record_; }
-  /** Sets the observer of the following steps. */
-  void set_observer(std::weak_ptr<OptimizerHooks> observer) { observer_ = std::move(observer); }
+  /** Sets who is told about skipped steps, and how many consecutive ones are a divergence; 0: no
+   *  limit. */
+  void observe(std::weak_ptr<OptimizerHooks> observer, std::int64_t skip_limit) {
+    observer_ = std::move(observer);
+    skip_limit_ = skip_limit;
+  }
+  /** Returns the number of consecutive skips that are a divergence. */
+  std::int64_t skip_limit() const { return skip_limit_; }
   /** Reports new skips in a record of the steps to the observer. */
   void notify(const StepRecord& now);
   /** Reads the record asynchronously every kPollSteps steps, and reports it once it has arrived, at
@@ -100,6 +105,7 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   FoundInf pending_flag_;            // keeps the memory alive that it reads
   std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
   std::weak_ptr<OptimizerHooks> observer_;
+  std::int64_t skip_limit_ = 0;
   StepRecord reported_;              // the latest record given to notify()
   std::int64_t since_read_ = 0;      // steps after the start of the latest read of poll()
   std::unique_ptr<AsyncRead> read_;  // of poll(), not reported yet; may be null

@@ -38,27 +38,26 @@ void axpby_block(V a, const V* x, V b, const V* y, V* out, bool has_y, std::int6
 /** Returns the location of the first non-finite value among the n values of x, which are the item's
  *  elements from `begin` on; kNone if there is none. */
 template <class V>
-NonfiniteLocation::Word first_nonfinite(const TensorListEntry& item, std::int64_t begin, const V* x,
-                                        std::int64_t n) {
+NonfiniteWord first_nonfinite(const TensorListEntry& item, std::int64_t begin, const V* x,
+                              std::int64_t n) {
   for (std::int64_t k = 0; k < n; ++k)
-    if (!is_finite(x[k])) return NonfiniteLocation::word(item.index, begin + k, x[k]);
-  return NonfiniteLocation::kNone;
+    if (!is_finite(x[k])) return nonfinite_word(item.index, begin + k, x[k]);
+  return kAllFinite;
 }
 
 /** Computes one chunk and returns the location of its first non-finite value. */
 template <class V>
-NonfiniteLocation::Word axpby_chunk(const TensorListEntry& item, const Chunk& chunk,
-                                    const AxpbyCall& call) {
+NonfiniteWord axpby_chunk(const TensorListEntry& item, const Chunk& chunk, const AxpbyCall& call) {
   const V a = static_cast<V>(call.a.value()), b = static_cast<V>(call.b.value());
   const bool has_y = item.data[kY] != nullptr;
   const bool checks = call.found_inf != nullptr;
   Block<V> operands[3];
-  NonfiniteLocation::Word bad = NonfiniteLocation::kNone;
+  NonfiniteWord bad = kAllFinite;
   for (std::int64_t begin = chunk.begin; begin < chunk.end; begin += kBlock) {
     const std::int64_t n = std::min(kBlock, chunk.end - begin);
     const V* x = operands[kX].open(item, kX, begin, n, true);
     const V* y = operands[kY].open(item, kY, begin, n, true);
-    if (checks && bad == NonfiniteLocation::kNone && any_non_finite(x, n))
+    if (checks && bad == kAllFinite && any_non_finite(x, n))
       bad = first_nonfinite(item, begin, x, n);
     if (!item.data[kOut]) continue;
     V* out = operands[kOut].open(item, kOut, begin, n, false);
@@ -69,9 +68,9 @@ NonfiniteLocation::Word axpby_chunk(const TensorListEntry& item, const Chunk& ch
 }
 
 /** Stores the word if it is larger than the stored one: the first location wins. */
-void raise(NonfiniteLocation::Word* most, NonfiniteLocation::Word word) {
+void raise(NonfiniteWord* most, NonfiniteWord word) {
   const std::atomic_ref noted(*most);
-  NonfiniteLocation::Word now = noted.load(std::memory_order_relaxed);
+  NonfiniteWord now = noted.load(std::memory_order_relaxed);
   while (word > now && !noted.compare_exchange_weak(now, word, std::memory_order_relaxed)) {}
 }
 
@@ -81,9 +80,9 @@ void axpby_on_cpu(std::span<const TensorListEntry> items, const AxpbyCall& call)
   for_each_chunk(items, 0.7, [&](const Chunk& chunk, std::size_t) {
     const TensorListEntry& item = items[chunk.item];
     const bool wide = item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
-    const NonfiniteLocation::Word bad =
+    const NonfiniteWord bad =
         wide ? axpby_chunk<double>(item, chunk, call) : axpby_chunk<float>(item, chunk, call);
-    if (bad != NonfiniteLocation::kNone) raise(call.found_inf, bad);
+    if (bad != kAllFinite) raise(call.found_inf, bad);
   });
 }
 

@@ -200,8 +200,8 @@ FoundInf FoundInf::reset_on(Device device) {
   return found;
 }
 
-NonfiniteLocation::Word FoundInf::location() const {
-  Word value = NonfiniteLocation::kNone;
+NonfiniteWord FoundInf::location() const {
+  NonfiniteWord value = kAllFinite;
   if (word.defined()) download(word, &value, sizeof value);
   return value;
 }

@@ -39,11 +39,11 @@ inline constexpr std::size_t kMaxStates = TensorListEntry::kMaxLists - kState;
 
 /** Settings of a whole step. */
 struct UpdateCall {
-  Factor inv_scale = 1;  // multiplies the gradients first, in f32 (f64 for f64)
-  const NonfiniteLocation::Word* found_inf = nullptr;  // on the device of the lists; not kNone:
-                                                       // nothing changes
-  bool write_back = false;                             // stores the multiplied gradients
-  Device device = cpu;                                 // of the lists; run_update sets it
+  Factor inv_scale = 1;                      // multiplies the gradients first, in f32 (f64 for f64)
+  const NonfiniteWord* found_inf = nullptr;  // on the device of the lists; not kAllFinite:
+                                             // nothing changes
+  bool write_back = false;                   // stores the multiplied gradients
+  Device device = cpu;                       // of the lists; run_update sets it
 };
 
 /** Runs an update over all items; `settings` is an array of the update's Settings, one per item.
@@ -98,22 +98,24 @@ class MZ_API PreparedUpdate {
 /** One item of axpby. If y is undefined, the term b y is left out. `out` may be x or y. */
 struct MZ_API AxpbyTensors {
   Tensor x, y, out;
-  std::uint32_t number = 0;  // identifies the item in a NonfiniteLocation
+  std::uint32_t number = 0;  // identifies the item in a NonfiniteWord
 };
 
 /** Whether a non-finite value was found, and the first one: an overflow flag. */
 struct MZ_API FoundInf {
-  using Word = NonfiniteLocation::Word;
-  Tensor word = {};  // i64, one element: the largest Word of the values found, else kNone
+  // i64, one element: the largest NonfiniteWord of the values found, else kAllFinite.
+  Tensor word = {};
 
   /** Returns new memory on a device, reset. Captured steps do not reuse it. */
   static FoundInf reset_on(Device device);
   /** Returns a pointer to the word; null if it is undefined. */
-  Word* data() const { return word.defined() ? static_cast<Word*>(word.raw_data()) : nullptr; }
-  /** Returns the word; kNone if it is undefined. Waits for the device. */
-  Word location() const;
+  NonfiniteWord* data() const {
+    return word.defined() ? static_cast<NonfiniteWord*>(word.raw_data()) : nullptr;
+  }
+  /** Returns the word; kAllFinite if it is undefined. Waits for the device. */
+  NonfiniteWord location() const;
   /** Returns true if a value was found. Waits for the device. */
-  bool raised() const { return location() != NonfiniteLocation::kNone; }
+  bool raised() const { return location() != kAllFinite; }
   /** Resets the word, if defined; allocates nothing. */
   void reset() const;
 };
@@ -169,7 +171,7 @@ MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& opt
 /** Arguments of the axpby kernel. */
 struct AxpbyCall {
   Factor a, b;
-  NonfiniteLocation::Word* found_inf;  // null: x is not checked
+  NonfiniteWord* found_inf;  // null: x is not checked
   Device device;
 };
 /** Arguments of the norm kernel. */

@@ -289,8 +289,8 @@ bool any_wide(std::span<const ParamUpdate> updates) {
 
 }  // namespace
 
-StepResult Optimizer::update_parameters(const StepOptions& options, const StepCondition& condition,
-                                        bool on_device) {
+StepResult Optimizer::update_parameters(const StepOptions& options, const FoundInf& found,
+                                        const Factor& unscale, bool on_device) {
   const NoGradNoCasts plain_ops;
   if (!on_device) clock_->sync_to_host();
   std::vector<ParamUpdate> updates = collect();
@@ -304,11 +304,8 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
          .hint = hooks_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
                         : "call loss.backward() after zero_grad() and before step()"});
   }
-  const FoundInf& found = condition.found;
-  UpdateCall call{.inv_scale = condition.unscale,
-                  .found_inf = found.data(),
-                  .write_back = condition.writes_back || options.inv_scale != 1};
-  call.inv_scale.number *= options.inv_scale;
+  UpdateCall call{
+      .inv_scale = unscale, .found_inf = found.data(), .write_back = options.inv_scale != 1};
   if (on_device) {
     clock_->start(updates[0].grad.device());
     for (ParamUpdate& u : updates) u.time = clock_->counters().time_of(u.group, u.index);
@@ -316,7 +313,7 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const StepCo
   Tensor norm;
   if (options.max_norm) norm = clip(updates, *options.max_norm, on_device, call.inv_scale);
   std::vector<StepCall> count;  // allocated before anything changes
-  if (on_device) count = clock_->count_of(updates, found, condition.skip_limit);
+  if (on_device) count = clock_->count_of(updates, found);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_transform_)
     gradient_transform_->around(*this, updates, call, update_all);
@@ -347,8 +344,8 @@ bool Optimizer::device_can_decide(Device device) const {
   return any;
 }
 
-bool Optimizer::skips_now(StepCondition& condition) const {
-  const Tensor& flag = condition.found.word;
+bool Optimizer::skips_now(FoundInf& found) const {
+  const Tensor& flag = found.word;
   if (!flag.defined()) return false;
   if (flag.device() != cpu) {
     const bool can_decide = device_can_decide(flag.device());
@@ -356,43 +353,41 @@ bool Optimizer::skips_now(StepCondition& condition) const {
                               "the optimizer takes its first step");
     if (can_decide) return false;
   }
-  if (condition.found.raised()) return true;
-  condition.found = {};
+  if (found.raised()) return true;
+  found = {};
   return false;
 }
 
-void Optimizer::count_on_host(StepResult::Value result, std::int64_t skip_limit) {
+void Optimizer::count_on_host(StepResult::Value result) {
   if (result != StepResult::no_grads) {
     clock_->sync_to_host();
-    clock_->record().note(result == StepResult::skipped, skip_limit);
+    clock_->record().note(result == StepResult::skipped, clock_->skip_limit());
     clock_->host_moved();
   }
   last_result_ = result;
 }
 
-StepResult Optimizer::step(const StepOptions& options, const StepCondition& given) {
+StepResult Optimizer::step(const StepOptions& options, const FoundInf& flag) {
   const std::string op = str(type_name(), ".step");
   const TraceRange range(op);
   refuse_closure(op);
   if (options.max_norm && !(*options.max_norm >= 0))
     fail<ValueError>(op, {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
   const std::shared_ptr<OptimizerHooks> hooks = hooks_;
-  StepCondition condition = given;
+  FoundInf found = flag;
+  Factor unscale = options.inv_scale;
   std::optional<StepResult> result;
-  if (hooks) result = hooks->before_step(*this, condition);
-  if (!result && skips_now(condition)) result = StepResult::skipped;
-  Factor unscale = condition.unscale;
-  unscale.number *= options.inv_scale;
+  if (hooks) result = hooks->before_step(*this, found, unscale);
+  if (!result && skips_now(found)) result = StepResult::skipped;
   const bool skips = result.has_value() && *result == StepResult::skipped;
   for_each_step_hook([&](StepHook& hook) { hook.before_update(*this, unscale, skips); });
   const Capture* const capture = Capture::current();
-  const bool on_device = !result && (condition.found.word.defined() || capture);
+  const bool on_device = !result && (found.word.defined() || capture);
   if (on_device && capture)
     Capture::require_prepared(op, device_can_decide(capture->device()),
                               "the optimizer takes its first step");
-  if (!result) result = update_parameters(options, condition, on_device);
-  clock_->set_observer(condition.observer);
-  if (!on_device) count_on_host(*result, condition.skip_limit);
+  if (!result) result = update_parameters(options, found, unscale, on_device);
+  if (!on_device) count_on_host(*result);
   if (hooks) hooks->after_step(*this, *result);
   if (!on_device)
     clock_->notify(clock_->record());
@@ -409,7 +404,7 @@ void Optimizer::begin_step() {
 void Optimizer::end_step() {
   for (std::vector<Slot>& group : groups_)
     for (Slot& slot : group) ++slot.steps;
-  count_on_host(StepResult::stepped, 0);
+  count_on_host(StepResult::stepped);
   clock_->notify(clock_->record());
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, StepResult::stepped); });
 }

@@ -81,18 +81,7 @@ class MZ_API GradientTransform {
 /** Options of Optimizer::step. */
 struct StepOptions {
   std::optional<double> max_norm = {};  // clips the gradients, as one vector, to this L2 norm
-  double inv_scale = 1;  // multiplies the gradients in place first; GradScaler unscales with it
-};
-
-class OptimizerHooks;
-
-/** What mixed precision adds to a step. */
-struct MZ_API StepCondition {
-  FoundInf found = {};          // a raised flag skips the step; undefined: the step is taken
-  Factor unscale = 1;           // multiplies the gradients first
-  bool writes_back = false;     // stores the multiplied gradients
-  std::int64_t skip_limit = 0;  // consecutive skips that count as a divergence; 0: no limit
-  std::shared_ptr<OptimizerHooks> observer = {};  // its skips_found() is called; may be null
+  Factor inv_scale = 1;  // multiplies the gradients in place first: a number, except in GradScaler
 };
 
 /** Hooks of mixed precision into an optimizer: master weights, skipped steps, gradients that are
@@ -100,14 +89,17 @@ struct MZ_API StepCondition {
 class MZ_API OptimizerHooks {
  public:
   virtual ~OptimizerHooks() = default;
-  /** Called first in a step. A value ends the step with that result. May change `condition`. May
-   *  throw. */
-  virtual std::optional<StepResult> before_step(Optimizer&, StepCondition&) { return {}; }
+  /** Called first in a step. A value ends the step with that result. May set the flag that skips
+   *  the step, and the number `unscale`, which multiplies the gradients first. May throw. */
+  virtual std::optional<StepResult> before_step(Optimizer&, FoundInf& /*found*/,
+                                                Factor& /*unscale*/) {
+    return {};
+  }
   /** Called after a step, whose result may be unknown yet. May throw; the step stays done. */
   virtual void after_step(Optimizer&, const StepResult&) {}
-  /** Called on StepCondition::observer when `skips` > 0 more skipped steps have been counted or
-   *  read from the device. `diverged_after` is the number of consecutive skips that reached the
-   *  limit; 0 if none did. May throw; the steps stay done. */
+  /** Called on the observer (DeviceStepState::observe) when `skips` > 0 more skipped steps have
+   * been counted or read from the device. `diverged_after` is the number of consecutive skips that
+   * reached the limit; 0 if none did. May throw; the steps stay done. */
   virtual void skips_found(Optimizer&, std::int64_t /*skips*/, std::int64_t /*diverged_after*/) {}
   /** Called after zero_grad() removed the gradients or set them to zero. */
   virtual void after_zero_grad(Optimizer&) {}
@@ -156,8 +148,8 @@ class MZ_API Optimizer {
    *  looked at, at the latest 100 steps after the step that reached the limit
    *  (2 * DeviceStepState::kPollSteps). */
   StepResult step(const StepOptions& options = {}) { return step(options, {}); }
-  /** As above, on a condition; GradScaler steps with it. */
-  StepResult step(const StepOptions& options, const StepCondition& condition);
+  /** As above; a raised flag skips the step. GradScaler steps with it. */
+  StepResult step(const StepOptions& options, const FoundInf& found);
 
   /** Removes the gradients of all parameters, or sets them to zero. */
   void zero_grad(bool set_to_none = true);
@@ -214,9 +206,9 @@ class MZ_API Optimizer {
   // ---- for mixed precision ----------------------------------------------------------------------
   /** Returns true if the step must be skipped, as far as the host can tell: it reads the flag if
    *  that is on the CPU, or if the device cannot decide (before the first update, or if gradients
-   *  are not all on the flag's device). If a flag that it reads is not raised, removes it from
-   *  `condition`. Errors: CapturePostponed before the first update. */
-  bool skips_now(StepCondition& condition) const;
+   *  are not all on the flag's device). Makes a flag undefined that it has read and that is not
+   *  raised. Errors: CapturePostponed before the first update. */
+  bool skips_now(FoundInf& found) const;
   /** Copies the step and skip counters to the host. Waits for the device if its counters are
    *  newer. */
   void sync_to_host() const;
@@ -286,9 +278,9 @@ class MZ_API Optimizer {
   unsigned states_of(std::size_t group, const Slot& slot) const;
   bool any_requires_grad() const;
   bool device_can_decide(Device device) const;
-  StepResult update_parameters(const StepOptions& options, const StepCondition& condition,
-                               bool on_device);
-  void count_on_host(StepResult::Value result, std::int64_t skip_limit);
+  StepResult update_parameters(const StepOptions& options, const FoundInf& found,
+                               const Factor& unscale, bool on_device);
+  void count_on_host(StepResult::Value result);
   /** Calls f on every living step hook, and removes the others. */
   void for_each_step_hook(const std::function<void(StepHook&)>& f);
   /** Bumps the versions of all parameters and states after a replay wrote them. */

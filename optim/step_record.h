@@ -39,14 +39,14 @@ struct StepRecord {
  */
 struct StepCall {
   ClockCall clocks = {};
-  // Not kNone: the step was skipped; may be null.
-  const NonfiniteLocation::Word* found_inf = nullptr;
+  // Not kAllFinite: the step was skipped; may be null.
+  const NonfiniteWord* found_inf = nullptr;
   StepRecord* record = nullptr;  // null in all calls of a step except the last
   std::int64_t limit = 0;        // of consecutive skips; 0: no limit
 
   /** Does one thread's share. */
   MZ_HD void run(int thread, int threads) const {
-    const bool skip = found_inf && *found_inf != NonfiniteLocation::kNone;
+    const bool skip = found_inf && *found_inf != kAllFinite;
     if (!skip) clocks.advance(thread, threads);
     if (record && thread == 0) record->note(skip, limit);
   }

@@ -10,7 +10,7 @@ namespace {
 template <class Update>
 void update_all(std::span<const TensorListEntry> items, const void* settings,
                 const UpdateCall& call) {
-  if (call.found_inf && *call.found_inf != NonfiniteLocation::kNone) return;
+  if (call.found_inf && *call.found_inf != kAllFinite) return;
   const auto* each = static_cast<const typename Update::Settings*>(settings);
   for_each_chunk(items, 1.0, [&](const Chunk& chunk, std::size_t) {
     const TensorListEntry& item = items[chunk.item];

@@ -12,7 +12,7 @@
 
 namespace mezzo::amp {
 
-using optim::NonfiniteLocation;
+using optim::NonfiniteWord;
 
 namespace {
 
@@ -31,7 +31,7 @@ Shape place_in(const Tensor& x, std::int64_t element) {
 /** Returns the element at a location in the gradient of a parameter, which is given by its position
  *  over all groups; empty if the optimizer has no such parameter. */
 std::optional<NonfiniteGradient> gradient_at(const optim::Optimizer& optimizer,
-                                             std::size_t position, const NonfiniteLocation& at) {
+                                             std::size_t position, NonfiniteWord word) {
   const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
   std::optional<NonfiniteGradient> found;
   std::size_t here = 0;
@@ -40,7 +40,8 @@ std::optional<NonfiniteGradient> gradient_at(const optim::Optimizer& optimizer,
     const Tensor grad = slot.param.grad();
     const std::string name = link ? link->core->name_of(slot.param) : "";
     found = {name.empty() ? str("parameter ", position) : name,
-             place_in(grad.defined() ? grad : slot.param, at.element), at.value};
+             place_in(grad.defined() ? grad : slot.param, optim::element_of(word)),
+             optim::value_of(word)};
   });
   return found;
 }
@@ -64,8 +65,7 @@ std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer
   const auto found = optim::FoundInf::reset_on(cpu);
   unscale(std::move(gradients), found);
   if (!found.raised()) return std::nullopt;
-  const NonfiniteLocation first = NonfiniteLocation::of(found.location());
-  return gradient_at(optimizer, first.number, first);
+  return gradient_at(optimizer, optim::number_of(found.location()), found.location());
 }
 
 std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept {
@@ -82,19 +82,18 @@ std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) noexcept 
 std::uint32_t gradient_number(std::size_t optimizer, std::size_t position) {
   const std::size_t number =
       position < kPositions ? optimizer * kPositions + position : std::size_t(-1);
-  return static_cast<std::uint32_t>(std::min<std::size_t>(number, NonfiniteLocation::kMostNumber));
+  return static_cast<std::uint32_t>(std::min<std::size_t>(number, optim::kMostNumber));
 }
 
 std::string nonfinite_gradient_text(
-    std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers,
-    NonfiniteLocation::Word location, const std::string& origin) noexcept {
+    std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers, NonfiniteWord location,
+    const std::string& origin) noexcept {
   try {
-    if (location == NonfiniteLocation::kNone) return {};
-    const NonfiniteLocation at = NonfiniteLocation::of(location);
-    const std::size_t index = at.number / kPositions;
+    if (location == optim::kAllFinite) return {};
+    const std::size_t number = optim::number_of(location), index = number / kPositions;
     const auto* const optimizer = index < optimizers.size() ? optimizers[index]->owner() : nullptr;
     const auto found =
-        optimizer ? gradient_at(*optimizer, at.number % kPositions, at) : std::nullopt;
+        optimizer ? gradient_at(*optimizer, number % kPositions, location) : std::nullopt;
     return found ? found->text() + origin : origin;
   } catch (...) {
     return {};

@@ -34,7 +34,7 @@ MZ_API std::string nonfinite_gradient_text(const optim::Optimizer& optimizer) no
 
 // ---- locations recorded by a device -------------------------------------------------------------
 
-/** Returns the NonfiniteLocation::number of a gradient. `optimizer` is the optimizer's index in its
+/** Returns the number of a gradient in a NonfiniteWord. `optimizer` is the optimizer's index in its
  *  session or scaler, `position` the parameter's, counted over all groups. */
 std::uint32_t gradient_number(std::size_t optimizer, std::size_t position);
 /** Returns a text such as "inf at [3,17] of fc1.weight", followed by `origin`, for the word of a
@@ -42,6 +42,6 @@ std::uint32_t gradient_number(std::size_t optimizer, std::size_t position);
  *  parameter of that number, or nothing if there is no location. Never throws. */
 std::string nonfinite_gradient_text(
     std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers,
-    optim::NonfiniteLocation::Word location, const std::string& origin) noexcept;
+    optim::NonfiniteWord location, const std::string& origin) noexcept;
 
 }  // namespace mezzo::amp

@@ -129,23 +129,23 @@ void AmpOptimizerState::require_stepped(std::string_view op) const {
 }
 
 std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
-                                                         optim::StepCondition& condition) {
+                                                         optim::FoundInf& skips_if,
+                                                         optim::Factor& unscale) {
   if (!core->enabled()) return std::nullopt;
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   require_unscaled(str(optimizer.type_name(), ".step"));
-  condition.skip_limit = core->properties.max_consecutive_skips;
-  condition.observer = shared_from_this();
-  if (raised_by) condition.found = found;
+  clock->observe(shared_from_this(), core->properties.max_consecutive_skips);
+  if (raised_by) skips_if = found;
   if (holds_gradients_)
-    condition.unscale = ScaleValue{.on_device = held_scale_}.inverse(device_of_params(optimizer));
-  if (optimizer.skips_now(condition)) return StepResult::skipped;
+    unscale =
+        ScaleValue{.on_device = held_scale_}.inverse(device_of_params(optimizer)) * unscale.number;
+  if (optimizer.skips_now(skips_if)) return StepResult::skipped;
   bring_masters_up_to_date(*core, optimizer);
   if (!holds_gradients_) require_masters_gradients(optimizer);
   return std::nullopt;
 }
 
 void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
-  if (!core->enabled()) return;
   unscaled = false;
   if (raised_by) {
     scaler = std::exchange(raised_by, nullptr);

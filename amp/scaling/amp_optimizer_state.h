@@ -84,7 +84,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
 
   // ---- optim::OptimizerHooks --------------------------------------------------------------------
   std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer,
-                                               optim::StepCondition& condition) override;
+                                               optim::FoundInf& skips_if,
+                                               optim::Factor& unscale) override;
   void after_step(optim::Optimizer& optimizer, const optim::StepResult& result) override;
   void after_zero_grad(optim::Optimizer& optimizer) override;
   void before_add(optim::Optimizer& optimizer, std::span<optim::Slot> slots) override;

@@ -160,15 +160,12 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   const bool has_gradients = !gradients_of(optimizer, state.index, op, false).empty();
   StepResult result = StepResult::no_grads;
   try {
-    optim::StepCondition condition{.found = state.found,
-                                   .skip_limit = max_consecutive_skips_,
-                                   .observer = state.shared_from_this()};
-    if (fused && state.had_gradients) {
-      const ScaleValue scale = scaler_->on(state.found.word.device());
-      condition.unscale = scale.inverse(device_of_params(optimizer));
-      condition.writes_back = true;
-    }
-    if (has_gradients || state.found.raised()) result = optimizer.step(options, condition);
+    optim::StepOptions with = options;
+    if (fused && state.had_gradients)
+      with.inv_scale = scaler_->on(state.found.word.device()).inverse(device_of_params(optimizer)) *
+                       options.inv_scale.number;
+    state.clock->observe(state.shared_from_this(), max_consecutive_skips_);
+    if (has_gradients || state.found.raised()) result = optimizer.step(with, state.found);
   } catch (const DivergenceError&) {
     state.stepped = true;
     throw;
@@ -190,11 +187,12 @@ void GradScaler::update() {
   require_scaled(op);
   const std::vector<AmpOptimizerState*> used = used_optimizers();
   if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
-  if (const Tensor& flag = used[0]->found.word; flag.defined()) scaler_->move_to(flag.device());
-  for (const AmpOptimizerState* state : used)
-    scaler_->finish_step(
-        *state->clock, state->found,
-        {.notes = true, .any = state->had_gradients, .completes = state == used.back()});
+  bool any = false;
+  for (AmpOptimizerState* const state : used) {
+    any = any || state->had_gradients;
+    scaler_->finish_step(*state->clock, state->found,
+                         {.notes = true, .completes = state == used.back(), .any = any});
+  }
   end_iteration(false);
 }
 

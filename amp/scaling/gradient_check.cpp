@@ -10,18 +10,7 @@
 namespace mezzo::amp {
 
 using optim::FoundInf;
-using optim::NonfiniteLocation;
-using Word = NonfiniteLocation::Word;
-
-namespace {
-
-/** Raises a flag from the host, for a non-finite value at a location. */
-void raise(const FoundInf& found, Word location) {
-  const Word first = std::max({location, NonfiniteLocation::kUnknown, found.location()});
-  upload(found.word, &first, sizeof first);
-}
-
-}  // namespace
+using optim::NonfiniteWord;
 
 const FoundInf& move_to(Device device, FoundInf& found) {
   if (found.word.defined() && found.word.device() == device) return found;
@@ -32,22 +21,25 @@ const FoundInf& move_to(Device device, FoundInf& found) {
 
 void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
   while (!sums.empty()) {
-    const GradientSum first = sums.front();
-    const Device device = first.tensors.x.device();
+    const GradientSum head = sums.front();
+    const Device device = head.tensors.x.device();
     const auto rest = std::stable_partition(sums.begin(), sums.end(), [&](const GradientSum& item) {
-      return item.tensors.x.device() == device && item.a == first.a && item.b == first.b &&
-             item.fresh == first.fresh;
+      return item.tensors.x.device() == device && item.a == head.a && item.b == head.b &&
+             item.fresh == head.fresh;
     });
     std::vector<optim::AxpbyTensors> items;
     for (auto item = sums.begin(); item != rest; ++item) items.push_back(item->tensors);
-    const bool checked = first.fresh && found.word.defined();
+    const bool checked = head.fresh && found.word.defined();
     const bool elsewhere = checked && device != found.word.device();
     const FoundInf here = elsewhere ? FoundInf::reset_on(device) : checked ? found : FoundInf{};
-    if (first.tensors.out.defined())
-      optim::axpby(items, first.a, first.b, here);
+    if (head.tensors.out.defined())
+      optim::axpby(items, head.a, head.b, here);
     else
       optim::check_finite(items, here);
-    if (elsewhere && here.raised()) raise(found, here.location());
+    if (elsewhere && here.raised()) {
+      const NonfiniteWord first = std::max(here.location(), found.location());
+      upload(found.word, &first, sizeof first);
+    }
     sums.erase(sums.begin(), rest);
   }
 }
@@ -56,13 +48,13 @@ void unscale(std::vector<GradientSum> sums, const FoundInf& found) {
 
 namespace {
 
-// One process's overflow state, as numbers for the exchange.
-constexpr std::size_t kFlags = 0;    // sum of kRaised and kHasGradients
-constexpr std::size_t kScale = 1;    // the loss scale
-constexpr std::size_t kChecks = 2;   // the scaler's number of checks
-constexpr std::size_t kLocal = 3;    // 1: its own gradients overflowed; 0: not; -1: not known
-constexpr std::size_t kNumbers = 4;  // in all
-constexpr unsigned kRaised = 1, kHasGradients = 2;
+// What one process tells the others, as numbers.
+constexpr std::size_t kHasGradients = 0;
+constexpr std::size_t kScale = 1;           // the loss scale
+constexpr std::size_t kChecks = 2;          // the scaler's number of checks
+constexpr std::size_t kLocal = 3;           // 1: its own gradients overflowed; 0: not; -1: unknown
+constexpr std::size_t kHigh = 4, kLow = 5;  // the halves of the overflow flag
+constexpr std::size_t kNumbers = 6;         // in all
 
 void require_one_scale(std::span<const double> all) {
   for (std::size_t r = kNumbers; r < all.size(); r += kNumbers)
@@ -92,36 +84,30 @@ double found_local_overflow(const Receivers& receivers) {
   return any ? 1 : is_known ? 0 : -1;
 }
 
-/** Returns the first location that a process has. */
-Word first_of_all(GradientReceiver& receiver, Word mine) {
-  const std::array<double, 2> halves{static_cast<double>(mine >> 32),
-                                     static_cast<double>(mine & 0xffffffff)};
-  const std::vector<double> all = receiver.gather(halves);
-  Word first = NonfiniteLocation::kNone;
-  for (std::size_t i = 0; i < all.size(); i += 2)
-    first = std::max(first, static_cast<Word>(all[i]) << 32 | static_cast<Word>(all[i + 1]));
-  return first;
-}
-
 }  // namespace
 
 bool agree(const Receivers& receivers, LossScaler& scaler, const FoundInf& found,
            bool has_gradients) {
   if (receivers.empty()) return has_gradients;
-  const unsigned mine = (found.raised() ? kRaised : 0u) | (has_gradients ? kHasGradients : 0u);
-  const std::array<double, kNumbers> known{static_cast<double>(mine), scaler.loss_scale(),
-                                           static_cast<double>(scaler.state().checks),
-                                           found_local_overflow(receivers)};
-  const std::vector<double> all = receivers[0]->gather(known);
+  NonfiniteWord first = found.location();
+  const std::array<double, kNumbers> mine{has_gradients ? 1.0 : 0.0,
+                                          scaler.loss_scale(),
+                                          static_cast<double>(scaler.state().checks),
+                                          found_local_overflow(receivers),
+                                          static_cast<double>(first >> 32),
+                                          static_cast<double>(first & 0xffffffff)};
+  const std::vector<double> all = receivers[0]->gather(mine);
   require_one_scale(all);
-  unsigned flags = 0;
-  for (std::size_t r = 0; r < all.size(); r += kNumbers)
-    flags |= static_cast<unsigned>(all[r + kFlags]);
-  if ((flags & kRaised) != 0) {
-    scaler.overflow_origin = origin_of(all);
-    raise(found, first_of_all(*receivers[0], found.location()));
+  for (std::size_t r = 0; r < all.size(); r += kNumbers) {
+    has_gradients = has_gradients || all[r + kHasGradients] != 0;
+    first = std::max(first, static_cast<NonfiniteWord>(all[r + kHigh]) << 32 |
+                                static_cast<NonfiniteWord>(all[r + kLow]));
   }
-  return (flags & kHasGradients) != 0;
+  if (first != optim::kAllFinite) {
+    scaler.overflow_origin = origin_of(all);
+    upload(found.word, &first, sizeof first);
+  }
+  return has_gradients;
 }
 
 }  // namespace mezzo::amp

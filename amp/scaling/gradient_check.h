@@ -21,7 +21,7 @@ void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found);
 /** Raises `found` if another process that shares gradients raised its own, so that all take or skip
  *  the step. Returns true if this or another process has gradients. Call it in all processes once
  *  the flag is complete, before a step or the scale depends on it. Does nothing without receivers.
- *  One message of 32 bytes; waits for a flag on a device. Errors: CommError if the processes have
+ *  One message of 48 bytes; waits for a flag on a device. Errors: CommError if the processes have
  *  different loss scales. */
 bool agree(const Receivers& receivers, LossScaler& scaler, const optim::FoundInf& found,
            bool has_gradients = true);

@@ -10,6 +10,7 @@
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
+#include "gradient_check.h"
 
 namespace mezzo::amp {
 
@@ -36,13 +37,12 @@ std::string ScaleEvent::text() const {
 namespace {
 
 ScaleState initial_state(const Properties& properties) {
-  const double least = properties.min_loss_scale.value_or(0);
+  const bool dynamic = properties.dynamic();
+  const double least = properties.min_loss_scale.value_or(0), most = properties.max_loss_scale;
   return {.least = least,
-          .most = properties.max_loss_scale,
-          .dynamic = properties.dynamic(),
-          .scale = properties.dynamic()
-                       ? std::max(std::min(properties.max_loss_scale, 0x1p16), least)
-                       : properties.loss_scale};
+          .most = most,
+          .dynamic = dynamic,
+          .scale = dynamic ? std::max(std::min(most, 0x1p16), least) : properties.loss_scale};
 }
 
 }  // namespace
@@ -120,7 +120,8 @@ void LossScaler::restore(double scale, std::int64_t unskipped, ScaleReason reaso
 bool LossScaler::update(bool overflow, std::string first_nonfinite) {
   const ScaleState former = state();
   ScaleState changed = former;
-  ScaleCall{.state = &changed, .overflow = overflow, .any = true, .completes = true}.update();
+  if (overflow) changed.first = optim::kUnknownLocation;
+  changed.complete(true);
   set(changed);
   note_change(former, std::move(first_nonfinite));
   return dynamic() && overflow;
@@ -241,22 +242,20 @@ void LossScaler::defer(const optim::FoundInf& found) {
 
 void LossScaler::finish_pending() {
   if (!pending_.word.defined()) return;
-  run({.notes = true, .any = true, .completes = true}, std::exchange(pending_, {}));
+  run({.notes = true, .completes = true, .any = true}, std::exchange(pending_, {}));
 }
 
-void LossScaler::finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
+void LossScaler::finish_step(optim::DeviceStepState& steps, optim::FoundInf& found,
                              ScaleCall call) {
-  const bool here = found.word.defined() && found.word.device() == device_;
-  if (here && pending_.word.is_same(found.word)) {
+  if (found.word.defined()) amp::move_to(device_, found);
+  if (found.word.defined() && pending_.word.is_same(found.word)) {
     pending_ = {};
-    call.notes = call.any = call.completes = true;
+    call.notes = call.completes = call.any = true;
   }
   if (steps.device() != device_) steps.flush();
   call.step = steps.take_pending();
-  call.resets = here;
-  call.overflow = !here && call.notes && found.raised();
-  if (!here) found.reset();
-  run(call, here ? found : optim::FoundInf{});
+  call.resets = true;
+  run(call, found);
 }
 
 }  // namespace mezzo::amp

@@ -124,7 +124,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
 
   // ---- for scale_loss and GradScaler ------------------------------------------------------------
   std::size_t index = 0;  // in its session
-  /** The optimizers by their index in a NonfiniteLocation, to name gradients in events(). */
+  /** The optimizers by their index in a NonfiniteWord, to name gradients in events(). */
   std::shared_ptr<OptimizerTable> optimizers;
   /** What events() adds to the name of the next overflow: the process it comes from. */
   std::string overflow_origin;
@@ -152,10 +152,9 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Completes the check of a flag given to defer(), if it is pending. */
   void finish_pending();
   /** Counts an optimizer's pending step, completes the check of its flag if that is pending, adds
-   *  the flag to the check in progress as `call` says, and resets it: in one kernel call if all
-   *  three are on one device. */
-  void finish_step(optim::DeviceStepState& steps, const optim::FoundInf& found,
-                   ScaleCall call = {});
+   *  the flag to the check in progress as `call` says, and resets it: in one kernel call if the
+   *  step was on the scale's device. Moves the flag to that device. */
+  void finish_step(optim::DeviceStepState& steps, optim::FoundInf& found, ScaleCall call = {});
   /** Returns what a scope that uses the present scale holds: until all have released it, checks do
    *  not change the memory that on() returned. */
   std::shared_ptr<void> use() const { return use_; }

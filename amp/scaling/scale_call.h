@@ -14,9 +14,6 @@ inline constexpr double kScaleFloor = 0x1p-126;
 
 /** A loss scale: the rule that updates it, its counters and the check in progress. */
 struct ScaleState {
-  using Word = optim::NonfiniteLocation::Word;                    // a location
-  static constexpr Word kNone = optim::NonfiniteLocation::kNone;  // no location
-
   double growth = 2;            // factor of a growth
   double backoff = 0.5;         // factor after an overflow
   double least = 0;             // lower bound, besides kScaleFloor
@@ -27,34 +24,28 @@ struct ScaleState {
   bool is_f32 = false;          // the scale is rounded to f32
   bool stops_at_most = true;    // a growth beyond `most` is cut to `most`; false: it is left out
 
-  double scale = 1;              // what the loss is multiplied by
-  std::int64_t unskipped = 0;    // checks since the last overflow or growth
-  std::int64_t tolerance = 1;    // overflows left until the scale backs off
-  std::int64_t checks = 0;       // all checks
-  std::int64_t overflows = 0;    // checks with an overflow
-  Word first_nonfinite = kNone;  // first location of the latest check with an overflow
-  Word first = kNone;            // the same of the check in progress
-  bool any = false;              // the check in progress has gradients
+  double scale = 1;            // what the loss is multiplied by
+  std::int64_t unskipped = 0;  // checks since the last overflow or growth
+  std::int64_t tolerance = 1;  // overflows left until the scale backs off
+  std::int64_t checks = 0;     // all checks
+  std::int64_t overflows = 0;  // checks with an overflow
+  optim::NonfiniteWord first_nonfinite = optim::kAllFinite;  // of the latest check with an overflow
+  optim::NonfiniteWord first = optim::kAllFinite;            // the same of the check in progress
 
   /** Returns a scale as it is stored. */
   MZ_HD double stored(double value) const {
     return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
   }
-  /** Completes the check: updates scale and counters, if there were gradients. */
-  MZ_HD void complete() {
-    const bool overflow = first != kNone;
+  /** Completes the check: updates scale and counters, if there were gradients (`any`). */
+  MZ_HD void complete(bool any) {
+    const bool overflow = first != optim::kAllFinite;
     ++checks;
     if (overflow) {
       ++overflows;
       first_nonfinite = first;
+      first = optim::kAllFinite;
     }
-    if (overflow || any) move(overflow);
-    any = false;
-    first = kNone;
-  }
-
- private:
-  MZ_HD void move(bool overflow) {
+    if (!overflow && !any) return;
     if (dynamic && overflow) {
       unskipped = 0;
       if (tolerance > 0) --tolerance;
@@ -79,34 +70,27 @@ struct ScaleState {
 struct ScaleCall {
   static constexpr int kMostRaised = 8;  // flags that one call can raise
 
-  optim::StepCall step = {};                   // counts a step first; nothing by default
-  ScaleState* state = nullptr;                 // updated; null: the call only counts a step
-  float* scale32 = nullptr;                    // receives the scale as f32; may be null
-  double* scale64 = nullptr;                   // receives the scale as f64; may be null
-  ScaleState::Word* found = nullptr;           // an overflow flag, see optim::FoundInf; may be null
-  bool notes = false;                          // adds the flag to the check in progress
-  bool resets = false;                         // resets the flag afterwards
-  bool overflow = false;                       // adds an overflow that the host has found
-  bool any = false;                            // adds that there are gradients
-  bool completes = false;                      // completes the check: updates the scale
-  ScaleState::Word* raised[kMostRaised] = {};  // flags to raise if `found` is; may be null
+  optim::StepCall step = {};              // counts a step first; nothing by default
+  ScaleState* state = nullptr;            // updated; null: the call only counts a step
+  float* scale32 = nullptr;               // receives the scale as f32; may be null
+  double* scale64 = nullptr;              // receives the scale as f64; may be null
+  optim::NonfiniteWord* found = nullptr;  // an overflow flag, see optim::FoundInf; may be null
+  bool notes = false;                     // adds the flag to the check in progress
+  bool resets = false;                    // resets the flag afterwards
+  bool completes = false;                 // completes the check: updates the scale
+  bool any = false;                       // the completed check has gradients
+  optim::NonfiniteWord* raised[kMostRaised] = {};  // flags to raise if `found` is; may be null
 
-  /** Raises a flag for a word other than kNone. */
-  static MZ_HD void raise(ScaleState::Word& flag, ScaleState::Word word) {
-    if (word > flag) flag = word;
-  }
   /** Updates the scale. For one thread. */
   MZ_HD void update() const {
     if (!state) return;
-    const ScaleState::Word word = found ? *found : ScaleState::kNone;
-    if (overflow) raise(state->first, optim::NonfiniteLocation::kUnknown);
-    if (notes) raise(state->first, word);
-    if (any) state->any = true;
-    for (ScaleState::Word* const flag : raised)
-      if (flag) raise(*flag, word);
-    if (resets && found) *found = ScaleState::kNone;
+    const optim::NonfiniteWord word = found ? *found : optim::kAllFinite;
+    if (notes && word > state->first) state->first = word;
+    for (optim::NonfiniteWord* const flag : raised)
+      if (flag && word > *flag) *flag = word;
+    if (resets && found) *found = optim::kAllFinite;
     if (!completes) return;
-    state->complete();
+    state->complete(any);
     if (scale32) *scale32 = static_cast<float>(state->scale);
     if (scale64) *scale64 = state->scale;
   }

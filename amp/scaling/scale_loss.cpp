@@ -149,8 +149,8 @@ void raise(LossScaler& scaler, const std::vector<FoundInf>& flags, const FoundIn
   std::size_t done = 0;
   do {
     ScaleCall part{.notes = completes};
-    for (int i = 0; i < ScaleCall::kMostRaised && done < flags.size(); ++i, ++done)
-      part.raised[i] = flags[done].data();
+    for (auto*& raised : part.raised)
+      if (done < flags.size()) raised = flags[done++].data();
     part.resets = done == flags.size();
     part.completes = part.any = part.resets && completes;
     scaler.run(part, found);

@@ -25,7 +25,7 @@ struct GradientSum {
   bool fresh = true;  // x is a new gradient, to be checked for infinities and NaNs
 };
 
-/** Returns the gradients of an optimizer's parameters as x, numbered for a NonfiniteLocation. With
+/** Returns the gradients of an optimizer's parameters as x, numbered for a NonfiniteWord. With
  *  `writes` as out, too; a gradient with gaps or repeated elements is replaced by a dense copy
  * then. `index` identifies the optimizer. Errors: StateError in the name of `op` for a gradient
  * that was not reduced over the processes that train together; DtypeError for an f16 one if
@@ -54,7 +54,7 @@ class ScopeGradients {
   bool has_stash() const { return !stash_.empty(); }
   /** Appends the sums of new and earlier gradients to `sums`: in the masters, or in the parameters
    *  if `in_place`. `a` returns the factor of new gradients on a device, `b` is that of earlier
-   *  ones in the parameters. `index` identifies the optimizer in a NonfiniteLocation. Errors:
+   *  ones in the parameters. `index` identifies the optimizer in a NonfiniteWord. Errors:
    *  StateError for a gradient that was not reduced over the processes that train together. */
   void collect(optim::Optimizer& optimizer, std::size_t index, bool in_place,
                const std::function<optim::Factor(Device)>& a, const optim::Factor& b, Seen& seen,

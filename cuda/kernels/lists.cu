@@ -10,7 +10,7 @@ namespace mezzo::gpu {
 namespace {
 
 using optim::AxpbyCall;
-using optim::NonfiniteLocation;
+using optim::NonfiniteWord;
 using optim::NormCall;
 
 enum AxpbyList : int { kX, kY, kOut };
@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(kListThreads)
     store_items<C>(x, kOut, item.vectors, at, n, out);
   });
   if (bad < 0) return;
-  const NonfiniteLocation::Word word = NonfiniteLocation::word(x.index, bad, value);
+  const NonfiniteWord word = optim::nonfinite_word(x.index, bad, value);
   // Skips the atomic if an earlier location is recorded already.
-  if (word > *static_cast<const volatile NonfiniteLocation::Word*>(call.found_inf))
+  if (word > *static_cast<const volatile NonfiniteWord*>(call.found_inf))
     atomicMax(call.found_inf, word);
 }
 

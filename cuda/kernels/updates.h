@@ -42,7 +42,7 @@ template <class Update, class C, unsigned kMode>
 __global__ void __launch_bounds__(kListThreads)
     update_kernel(const __grid_constant__ UpdateItems<Update> list) {
   const optim::UpdateCall& call = list.rest;
-  if (call.found_inf && *call.found_inf != optim::NonfiniteLocation::kNone) return;
+  if (call.found_inf && *call.found_inf != optim::kAllFinite) return;
   std::int64_t begin;
   const auto& item = list.mine(begin);
   // An absent state (SGD without momentum) is neither loaded nor stored; its formula does not use

@@ -169,3 +169,29 @@ TEST_CASE("a gradient that overflows on another device than the loss is named", 
   CHECK(latest(session.loss_scaler().events()) ==
         "step 1: 65536 -> 32768 (overflow, inf at [1,2] of parameter 1)");
 }
+
+TEST_CASE("a scaler of optimizers on two devices names the gradient that overflows",
+          "[late][history]") {
+  const Tensor p = ones({2}, {.device = Device::best()}).requires_grad_(),
+               q = ones({2, 3}).requires_grad_();
+  optim::SGD first({p}, {.lr = 0.125}), second({q}, {.lr = 0.125});
+  amp::GradScaler scaler({.init_scale = 64});
+  for (const bool overflows : {false, true, false}) {
+    first.zero_grad();
+    second.zero_grad();
+    const Tensor factors = ones({6});
+    if (overflows) factors.select(0, 5).fill_(HUGE_VAL);
+    scaler.scale(sum(p) + sum(q * factors.view({2, 3})).to(p.device())).backward();
+    CHECK(scaler.step(first) == optim::StepResult::stepped);
+    CHECK(scaler.step(second) ==
+          (overflows ? optim::StepResult::skipped : optim::StepResult::stepped));
+    CHECK(scaler.found_inf(second) == overflows);
+    scaler.update();
+    CHECK(latest(scaler.events()) ==
+          (scaler.get_scale() == 64 ? ""
+                                    : "step 2: 64 -> 32 (overflow, inf at [1,2] of parameter 0)"));
+  }
+  CHECK(scaler.get_scale() == 32);
+  CHECK(scaler.state_dict().at("_growth_tracker") == 1);
+  CHECK((p.to(cpu).to_vector<float>()[0] == 0.625f && q.to_vector<float>()[5] == 0.75f));
+}

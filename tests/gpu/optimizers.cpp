@@ -145,8 +145,9 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and glo
   dx.select(0, 4321).fill_(std::numeric_limits<double>::infinity());
   optim::check_finite(std::vector<optim::AxpbyTensors>{{dh, {}, {}, 3}, {dx, {}, {}, 7}}, found);
   CHECK(found.raised());
-  const auto bad = optim::NonfiniteLocation::of(found.location());
-  CHECK((bad.number == 7 && bad.element == 4321 && bad.value == HUGE_VAL));
+  const optim::NonfiniteWord bad = found.location();
+  CHECK((optim::number_of(bad) == 7 && optim::element_of(bad) == 4321 &&
+         optim::value_of(bad) == HUGE_VAL));
   (void)optim::norms(std::vector{dh, dx}, {.found_inf = flag});
   CHECK(flag.item<float>() == 1);
 }

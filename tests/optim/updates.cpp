@@ -143,7 +143,7 @@ TEST_CASE("updates scale gradients and skip if the overflow flag is set") {
                                       .correction1 = 10,
                                       .correction2 = 100,
                                       .decoupled = false};
-  const auto run = [&](double factor, double inv_scale, optim::FoundInf::Word found) {
+  const auto run = [&](double factor, double inv_scale, optim::NonfiniteWord found) {
     const Tensor p = tensor(numbers(100, 1)), m = zeros({100}), v = zeros({100});
     const optim::UpdateTensors tensors{p, tensor(numbers(100, 2)) * factor, {}, {m, v}};
     optim::run_update(optim::update_row<AdamUpdate>, {&tensors, 1}, &settings, sizeof settings,
@@ -153,7 +153,7 @@ TEST_CASE("updates scale gradients and skip if the overflow flag is set") {
       for (const double x : bits(state)) out.push_back(x);
     return out;
   };
-  constexpr auto none = optim::NonfiniteLocation::kNone;
+  constexpr auto none = optim::kAllFinite;
   CHECK(run(1024, 1.0 / 1024, none) == run(1, 1, none));
   std::vector<double> untouched = numbers(100, 1);
   untouched.resize(300);
