@@ -142,7 +142,10 @@ BUDGETS = {
     ],
     # for each window of an element; 8 bytes of it are the position
     'pool': [Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8>', 48, 23, 8, 2, 0, loop=True)],
-    'random': [Budget(r'packed_dropout_kernel', 64, 35, 8, 1, 1)],
+    'random': [
+        Budget(r'packed_dropout_kernel', 64, 33, 8, 1, 1),
+        Budget(r'typed_packed_dropout_kernel', 40, 26, 8, 1, 1),
+    ],
     # for LSTMs of up to 512 and of up to 1024 units, others. The counted way also loads the next
     # step of other tiles and of padded sequences
     'recurrent_persistent': [
