@@ -1,7 +1,9 @@
-// Templates for the CUDA kernels of an elementwise op: forward and gradient, per compute type and
-// on packs.
+// Templates for the CUDA kernels of an elementwise op: forward and gradient, per compute type, on
+// packs, and on packs of bf16.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "../../tensor/core/elementwise_info.h"
@@ -139,6 +141,94 @@ __global__ void __launch_bounds__(kMapThreads)
   if (at < map.count) gradient_pack<Op>(map, attrs, at, Operands<Op>{});
 }
 
+// ---- packs of bf16 ------------------------------------------------------------------------------
+// Ops with a bf16 form have kernels of their own for bf16 tensors in one order of memory.
+
+inline bool has_bf16_packs(const Map& map) {
+  const auto fits = [&](const MapOperand& x) {
+    return !x.present() || is_line_of(map, x, DType::bf16);
+  };
+  return std::all_of(std::begin(map.in), std::end(map.in), fits) &&
+         std::all_of(std::begin(map.out), std::end(map.out), fits);
+}
+
+/** Returns the smaller of the low halves and of the high halves of two words. */
+__device__ inline std::uint32_t smaller_halves(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return __vminu2(a, b);
+#else
+  return std::min(a >> 16, b >> 16) << 16 | std::min(a & 0xFFFF, b & 0xFFFF);
+#endif
+}
+/** Returns the larger of the low halves and of the high halves of two words. */
+__device__ inline std::uint32_t larger_halves(std::uint32_t a, std::uint32_t b) {
+#ifdef __CUDA_ARCH__
+  return __vmaxu2(a, b);
+#else
+  return ~smaller_halves(~a, ~b);
+#endif
+}
+
+/** Returns true if all elements of the pack are in the range. */
+__device__ inline bool all_in(math::for_bf16::Range range, const PackWords& pack) {
+  std::uint32_t least = 0xFFFFFFFF, most = 0;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const std::uint32_t word = range.ignores_sign ? pack.item[k] & 0x7FFF7FFF : pack.item[k];
+    least = smaller_halves(least, word);
+    most = larger_halves(most, word);
+  }
+  return (least >> 16) >= range.low && (least & 0xFFFF) >= range.low &&
+         (most >> 16) <= range.high && (most & 0xFFFF) <= range.high;
+}
+
+/** Computes a pack by the full formula. Not inlined, since almost all packs are in the range. */
+template <class Op>
+__device__ __noinline__ void put_full_pack(const AttrsOf<Op>& attrs, PackWords pack,
+                                           PackWords* to) {
+  float x[kMapPack], y[kMapPack];
+  widen<BFloat16>(pack, x);
+#pragma unroll
+  for (int k = 0; k < kMapPack; ++k) y[k] = elementwise_forward<Op>(attrs, x[k]);
+  store_words(to, narrowed_words<BFloat16, kMapPack>(y));
+}
+
+template <HasBf16Form Op>
+__global__ void __launch_bounds__(kMapThreads)
+    forward_bf16_packs_kernel(const PackWords* in, PackWords* out, std::int64_t packs,
+                              const __grid_constant__ AttrsOf<Op> attrs) {
+  const std::int64_t at = thread_here();
+  if (at >= packs) return;
+  const PackWords pack = in[at];
+  if (!all_in(Op::bf16_range, pack)) return put_full_pack<Op>(attrs, pack, out + at);
+  with_attrs<Op>(attrs, [&](auto get) {
+    float x[kMapPack], y[kMapPack];
+    widen<BFloat16>(pack, x);
+#pragma unroll
+    for (int k = 0; k < kMapPack; ++k) y[k] = elementwise_forward_bf16<Op>(get(), x[k]);
+    store_words(out + at, narrowed_words<BFloat16, kMapPack>(y));
+  });
+}
+
+/** The gradient of a unary op. `saved` is the operand or the result, which the formula uses. */
+template <HasBf16Form Op>
+__global__ void __launch_bounds__(kMapThreads)
+    gradient_bf16_packs_kernel(const PackWords* saved, const PackWords* incoming, PackWords* out,
+                               std::int64_t packs, const AttrsOf<Op> attrs) {
+  const std::int64_t at = thread_here();
+  if (at >= packs) return;
+  const PackWords saved_pack = saved[at], incoming_pack = incoming[at];
+  with_attrs<Op>(attrs, [&](auto get) {
+    float value[kMapPack], g[kMapPack], gx[kMapPack];
+    widen<BFloat16>(saved_pack, value);
+    widen<BFloat16>(incoming_pack, g);
+#pragma unroll
+    for (int k = 0; k < kMapPack; ++k)
+      gx[k] = elementwise_gradient<Op, 0>(g[k], value[k], get(), value[k]);
+    store_words(out + at, narrowed_words<BFloat16, kMapPack>(gx));
+  });
+}
+
 // ---- launches -----------------------------------------------------------------------------------
 
 template <class Op, class C>
@@ -153,14 +243,27 @@ void launch_gradient(const Map& map, const void* attrs, runtime::Stream stream) 
 }
 
 template <class Op>
-void launch_packed_forward(const Map& map, const void* attrs, runtime::Stream stream) {
-  launch(&forward_packs_kernel<Op>, pack_grid(map), stream, map,
-         *static_cast<const AttrsOf<Op>*>(attrs));
+void launch_packed_forward(const Map& map, const void* address, runtime::Stream stream) {
+  const auto& attrs = *static_cast<const AttrsOf<Op>*>(address);
+  if constexpr (HasBf16Form<Op>)
+    if (has_bf16_packs(map))
+      return launch(&forward_bf16_packs_kernel<Op>, pack_grid(map), stream,
+                    static_cast<const PackWords*>(map.in[0].data),
+                    static_cast<PackWords*>(map.out[0].data), map.count / kMapPack, attrs);
+  launch(&forward_packs_kernel<Op>, pack_grid(map), stream, map, attrs);
 }
 template <class Op>
-void launch_packed_gradient(const Map& map, const void* attrs, runtime::Stream stream) {
-  launch(&gradient_packs_kernel<Op>, pack_grid(map), stream, map,
-         *static_cast<const AttrsOf<Op>*>(attrs));
+void launch_packed_gradient(const Map& map, const void* address, runtime::Stream stream) {
+  const auto& attrs = *static_cast<const AttrsOf<Op>*>(address);
+  if constexpr (HasBf16Form<Op>)
+    if (has_bf16_packs(map)) {
+      const MapOperand &x = map.in[0], &y = map.in[1], &g = map.in[2];
+      return launch(&gradient_bf16_packs_kernel<Op>, pack_grid(map), stream,
+                    static_cast<const PackWords*>(x.present() ? x.data : y.data),
+                    static_cast<const PackWords*>(g.data), static_cast<PackWords*>(map.out[0].data),
+                    map.count / kMapPack, attrs);
+    }
+  launch(&gradient_packs_kernel<Op>, pack_grid(map), stream, map, attrs);
 }
 
 template <class Op>

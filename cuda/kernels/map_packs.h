@@ -72,6 +72,12 @@ __device__ inline void put_pack(const Map& map, const MapOperand& x, std::int64_
   put(std::type_identity<float>{});
 }
 
+/** Returns true if the operand is a tensor of `dtype` whose elements are in the kernel's order, one
+ *  after the other. */
+inline bool is_line_of(const Map& map, const MapOperand& x, DType dtype) {
+  return map.rank == 1 && x.layout == MapOperand::Layout::tensor && x.dtype == dtype;
+}
+
 /** Grid with one thread per pack. */
 inline Grid pack_grid(const Map& map) {
   const std::int64_t packs = map.count / kMapPack;
@@ -80,9 +86,12 @@ inline Grid pack_grid(const Map& map) {
   return {.blocks = blocks_for(packs, threads), .threads = static_cast<int>(threads)};
 }
 
-/** Returns the first element of the calling thread's pack; at least map.count if it has none. */
-__device__ inline std::int64_t pack_here() {
-  return (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kMapPack;
+/** Returns the number of the calling thread in the grid. */
+__device__ inline std::int64_t thread_here() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
+
+/** Returns the first element of the calling thread's pack; at least map.count if it has none. */
+__device__ inline std::int64_t pack_here() { return thread_here() * kMapPack; }
 
 }  // namespace mezzo::gpu

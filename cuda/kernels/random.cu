@@ -80,6 +80,27 @@ __global__ void __launch_bounds__(kMapThreads)
   });
 }
 
+/** A mask for a pack: a byte per element. */
+using PackMask = Pack<std::uint32_t, 2>;
+
+/** Draws the mask for pack number `pack`, and multiplies the elements that it keeps by `scale`. */
+__device__ inline PackMask drop(const BernoulliValues& values, float scale, std::int64_t pack,
+                                float* x) {
+  const PhiloxStream stream = values.stream.resolved();
+  PackMask mask{};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const PhiloxBlock drawn = philox_block(stream, static_cast<std::uint64_t>(2 * pack + half));
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const bool is_kept = mezzo::bernoulli(drawn.word[k], values.threshold);
+      x[4 * half + k] = is_kept ? x[4 * half + k] * scale : 0.0f;
+      mask.item[half] |= is_kept ? 1u << (8 * k) : 0u;
+    }
+  }
+  return mask;
+}
+
 /** Draws the mask, stores it and applies it, in packs of a row-major result. */
 __global__ void __launch_bounds__(kMapThreads)
     packed_dropout_kernel(const __grid_constant__ Map map, const BernoulliValues values,
@@ -89,21 +110,25 @@ __global__ void __launch_bounds__(kMapThreads)
   StoredPack stored;
   float x[kMapPack];
   fetch_pack(map, map.in[0], at, stored);
-  const PhiloxStream stream = values.stream.resolved();
-  Pack<std::uint32_t, 2> mask{};
   widen_pack(map.in[0], stored, x);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const PhiloxBlock drawn = philox_block(stream, static_cast<std::uint64_t>(at / 4 + half));
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const bool is_kept = mezzo::bernoulli(drawn.word[k], values.threshold);
-      x[4 * half + k] = is_kept ? x[4 * half + k] * scale : 0.0f;
-      mask.item[half] |= is_kept ? 1u << (8 * k) : 0u;
-    }
-  }
+  const PackMask mask = drop(values, scale, at / kMapPack, x);
   store_words(static_cast<std::uint8_t*>(map.in[1].data) + pack_place(map, map.in[1], at), mask);
   put_pack(map, map.out[0], at, x);
+}
+
+/** The same for a contiguous operand and a result of T. */
+template <class T>
+__global__ void __launch_bounds__(kMapThreads)
+    typed_packed_dropout_kernel(const PackWords* in, PackWords* out, PackMask* masks,
+                                std::int64_t packs, const BernoulliValues values,
+                                const float scale) {
+  const std::int64_t at = thread_here();
+  if (at >= packs) return;
+  const PackWords pack = in[at];
+  float x[kMapPack];
+  widen<T>(pack, x);
+  store_words(masks + at, drop(values, scale, at, x));
+  store_words(out + at, narrowed_words<T, kMapPack>(x));
 }
 
 struct DropoutCall {
@@ -121,8 +146,17 @@ void launch_dropout(const Map& map, const void* address, runtime::Stream stream)
 
 void launch_packed_dropout(const Map& map, const void* address, runtime::Stream stream) {
   const auto& call = *static_cast<const DropoutCall*>(address);
-  launch(&packed_dropout_kernel, pack_grid(map), stream, map, call.values,
-         static_cast<float>(op::dropout_scale(call.p)));
+  const auto scale = static_cast<float>(op::dropout_scale(call.p));
+  const auto launch_of = [&](auto kernel) {
+    launch(kernel, pack_grid(map), stream, static_cast<const PackWords*>(map.in[0].data),
+           static_cast<PackWords*>(map.out[0].data), static_cast<PackMask*>(map.in[1].data),
+           map.count / kMapPack, call.values, scale);
+  };
+  const DType dtype = map.out[0].dtype;
+  const bool are_same = is_line_of(map, map.in[0], dtype) && is_line_of(map, map.out[0], dtype);
+  if (are_same && dtype == DType::bf16) return launch_of(&typed_packed_dropout_kernel<BFloat16>);
+  if (are_same && dtype == DType::f16) return launch_of(&typed_packed_dropout_kernel<Half>);
+  launch(&packed_dropout_kernel, pack_grid(map), stream, map, call.values, scale);
 }
 
 void dropout(Inputs in, Outputs out, const op::Dropout::Attrs& attrs) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -16,23 +15,6 @@
 namespace mezzo::cpu_kernels {
 
 namespace detail {
-
-/** Calls f(get), where get() returns the attributes. If they select one of the op's `forms`, get()
- *  is a constant, so that the loop in f is compiled for each form without a branch. */
-template <class Op, class F> void with_attrs(const void* address, F&& f) {
-  const AttrsOf<Op> attrs = *static_cast<const AttrsOf<Op>*>(address);
-  if constexpr (requires { Op::forms; }) {
-    const auto try_form = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
-      if (attrs.form == Op::forms[I]) f([] { return AttrsOf<Op>{Op::forms[I]}; });
-    };
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (try_form(std::integral_constant<std::size_t, I>{}), ...);
-    }
-    (std::make_index_sequence<std::size(Op::forms)>{});
-  } else {
-    f([attrs] { return attrs; });
-  }
-}
 
 /** Ops with `is_short`: for arguments that satisfy it, `forward_short` (and `gradient_short`) gives
  *  the same bits as the full formula with less work. */
@@ -48,13 +30,6 @@ bool all_short(const V* const* x, std::int64_t n, std::index_sequence<I...>) {
     others |= Op::is_short(static_cast<float>(x[I][k])...) ? 0 : 1;
   return others == 0;
 }
-
-/** Ops with `forward_bf16`: for bf16 operands in `bf16_range` it gives the same bits, rounded to
- *  bf16, as the full formula with less work. */
-template <class Op, class V>
-concept HasBf16Form = std::is_same_v<V, BFloat16> && requires {
-  &Op::forward_bf16;
-};
 
 template <class Op> bool all_in_bf16_range(const BFloat16* x, std::int64_t n) {
   std::uint16_t others = 0;
@@ -73,10 +48,8 @@ inline auto forward_at(const V* const* in, std::int64_t k, const AttrsOf<Op>& at
     return elementwise_forward<Op>(attrs, static_cast<C>(in[I][k])...);
   else if constexpr (kFormula == Formula::short_form)
     return Op::forward_short(static_cast<C>(in[I][k])...);
-  else if constexpr (requires { typename Op::Attrs; })
-    return Op::forward_bf16(static_cast<C>(in[I][k])..., attrs);
   else
-    return Op::forward_bf16(static_cast<C>(in[I][k])...);
+    return elementwise_forward_bf16<Op>(attrs, static_cast<C>(in[I][k])...);
 }
 
 template <class Op, class V, class C, Formula kFormula, class Get>
@@ -93,8 +66,8 @@ void forward_block(const V* const* in, C* const* out, std::int64_t n, const void
   constexpr auto operands = std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{};
   const V* x[kMaxBlockOperands];
   for (int i = 0; i < Op::traits.inputs; ++i) x[i] = in[i];
-  with_attrs<Op>(address, [&](auto get) {
-    if constexpr (HasBf16Form<Op, V>) {
+  with_attrs<Op>(*static_cast<const AttrsOf<Op>*>(address), [&](auto get) {
+    if constexpr (std::is_same_v<V, BFloat16> && HasBf16Form<Op>) {
       if (all_in_bf16_range<Op>(x[0], n))
         return forward_loop<Op, V, C, Formula::bf16_form>(x, out[0], n, get);
     } else if constexpr (HasShortForm<Op, C>) {
@@ -142,7 +115,7 @@ void gradient_blocks(const V* const* in, C* const* out, std::int64_t n, Get get,
 
 template <class Op, class V, class C>
 void derivative_block(const V* const* in, C* const* out, std::int64_t n, const void* address) {
-  with_attrs<Op>(address, [&](auto get) {
+  with_attrs<Op>(*static_cast<const AttrsOf<Op>*>(address), [&](auto get) {
     gradient_blocks<Op, V, C>(
         in, out, n, get, std::make_index_sequence<static_cast<std::size_t>(Op::traits.inputs)>{});
   });

@@ -68,10 +68,8 @@ struct Gelu {
     return x * gaussian(x).below;
   }
   static constexpr for_bf16::Range bf16_range = for_bf16::kAboveNormalTail;
-  static float forward_bf16(float x, const Attrs& attrs) {
-    if (attrs.form == Form::tanh)
-      return for_bf16::gated(x, num<float>(kSlope) * (x + num<float>(kCubic) * (x * x * x)));
-    return for_bf16::gelu(x);
+  MZ_HD static float forward_bf16(float x, const Attrs& attrs) {
+    return attrs.form == Form::tanh ? for_bf16::gelu_tanh(x) : for_bf16::gelu(x);
   }
   /** Returns the derivative of the tanh form at x <= 0, where sigmoid(u) and its derivatives are
    *  accurate. At -24 all of them are 0, in f64 too; below it, powers of x would overflow. */
@@ -263,7 +261,7 @@ struct Sigmoid {
   static bool is_short(float x) { return has_normal_exp(x); }
   static float forward_short(float x) { return sigmoid_normal(x); }
   static constexpr for_bf16::Range bf16_range = for_bf16::kNormalExp;
-  static float forward_bf16(float x) { return for_bf16::sigmoid(x); }
+  MZ_HD static float forward_bf16(float x) { return for_bf16::sigmoid(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return y * (1 - y); }
 };
 
@@ -273,7 +271,7 @@ struct Silu {
   static bool is_short(float x) { return has_normal_exp(x); }
   static float forward_short(float x) { return x * sigmoid_normal(x); }
   static constexpr for_bf16::Range bf16_range = for_bf16::kNormalExp;
-  static float forward_bf16(float x) { return for_bf16::gated(x, x); }
+  MZ_HD static float forward_bf16(float x) { return for_bf16::silu(x); }
   static float gradient_short(float g, float x, float) {
     const float s = sigmoid_normal(x);
     return g * (s * (1 + x * (1 - s)));
@@ -333,7 +331,7 @@ struct Tanh {
   static constexpr OpTraits traits = activation("tanh", "hyperbolic tangent", output(0));
   template <class V> MZ_HD static V forward(const V& x) { return tanh(x); }
   static constexpr for_bf16::Range bf16_range = for_bf16::kAll;
-  static float forward_bf16(float x) { return for_bf16::tanh(x); }
+  MZ_HD static float forward_bf16(float x) { return for_bf16::tanh(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return 1 - y * y; }
 };
 

@@ -2,9 +2,32 @@
 // whichever of the supported forms it has. Parsed by g++ and by nvcc.
 #pragma once
 
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
 #include "formula.h"
 
 namespace mezzo {
+
+/** Calls f(get), where get() returns the attributes. If they select one of the op's `forms`, get()
+ *  is a constant, so that the loop in f is compiled for each form without a branch. */
+template <class Op, class F> MZ_HD inline void with_attrs(const AttrsOf<Op>& attrs, F&& f) {
+  if constexpr (requires { Op::forms; }) {
+    const auto try_form = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+      constexpr auto form = Op::forms[I];
+      if (attrs.form != form) return false;
+      f([] { return AttrsOf<Op>{form}; });
+      return true;
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (try_form(std::integral_constant<std::size_t, I>{}) || ...);
+    }
+    (std::make_index_sequence<std::size(Op::forms)>{});
+  } else {
+    f([attrs] { return attrs; });
+  }
+}
 
 /** Returns the result for one value of each operand. */
 template <class Op, class V, class... Xs>
@@ -13,6 +36,21 @@ MZ_HD inline auto elementwise_forward(const AttrsOf<Op>& attrs, const V& x, cons
     return Op::forward(x, others..., attrs);
   else
     return Op::forward(x, others...);
+}
+
+/** Ops with `forward_bf16`: for a bf16 operand in `bf16_range` it gives the same bits, rounded to
+ *  bf16, as the full formula with less work. */
+template <class Op>
+concept HasBf16Form = requires {
+  &Op::forward_bf16;
+};
+
+/** Returns the result of the bf16 form, not yet rounded. */
+template <class Op> MZ_HD inline float elementwise_forward_bf16(const AttrsOf<Op>& attrs, float x) {
+  if constexpr (requires { typename Op::Attrs; })
+    return Op::forward_bf16(x, attrs);
+  else
+    return Op::forward_bf16(x);
 }
 
 namespace detail {

@@ -107,7 +107,7 @@ struct Exp {
   static bool is_short(float x) { return has_normal_exp(x); }
   static float forward_short(float x) { return exp_normal(x); }
   static constexpr for_bf16::Range bf16_range = for_bf16::kNormalExp;
-  static float forward_bf16(float x) { return for_bf16::exp(x); }
+  MZ_HD static float forward_bf16(float x) { return for_bf16::exp(x); }
   template <class V> MZ_HD static V derivative(const V&, const V& y) { return y; }
 };
 
@@ -131,7 +131,7 @@ struct Log {
   static constexpr OpTraits traits = unary("log", Precision::f32, "natural logarithm", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return log(x); }
   static constexpr for_bf16::Range bf16_range = for_bf16::kPositive;
-  static float forward_bf16(float x) { return for_bf16::log(x); }
+  MZ_HD static float forward_bf16(float x) { return for_bf16::log(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return g / x; }
 };
 

@@ -49,15 +49,13 @@ template <class T> struct Gaussian { T below, bell; };
  *  3e-5 down to x = -12; error of `bell`: less than 1e-7. */
 MZ_HD inline Gaussian<float> gaussian(float x) {
   using namespace detail;
-  const float a = std::fabs(x);
+  const float a = at_most(std::fabs(x), 14.5f);   // where the bell is 0
   const float exponent = -0.72134752f * (a * a);  // to base 2
-  const float limited_exponent = exponent < -150.0f ? -150.0f : exponent;
-  const Whole n = nearest_whole(limited_exponent);
+  const Whole n = nearest_whole(exponent);
   // The first power of two is normal; the second rounds once to a subnormal number or 0.
-  const float bell =
-      (1.0f + exp2_rest(limited_exponent - n.value)) * power_of_two(n.bits + 24u) * 0x1p-24f;
+  const float bell = (1.0f + exp2_rest(exponent - n.value)) * power_of_two(n.bits + 32u) * 0x1p-32f;
   // The probability of values above a, divided by the bell, is smooth in t.
-  const float t = 1.0f / multiply_add(0.3f, a, 1.0f);
+  const float t = reciprocal(multiply_add(0.3f, a, 1.0f));
   const float beyond =
       bell * polynomial(t, -0x1.04c0d8p-11f, 0x1.05324ep-3f, 0x1.18e7c6p-4f, 0x1.26190ap-2f,
                         -0x1.184edep-2f, 0x1.ea1428p-2f, -0x1.c1002ap-3f, 0x1.028838p-5f);

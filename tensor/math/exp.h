@@ -35,10 +35,42 @@ template <class T, class... Rest> MZ_HD MZ_ALWAYS_INLINE T polynomial(T x, T c0,
   return multiply_add(x, polynomial(x, rest...), c0);
 }
 
+/** Returns 1 / x for x from 1 to 2^126. */
+MZ_HD MZ_ALWAYS_INLINE float reciprocal(float x) {
+#ifdef __CUDA_ARCH__  // the instructions of 1.0f / x, without the branch to those for any x
+  float estimate;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(x));
+  return std::fma(estimate, std::fma(-x, estimate, 1.0f), estimate);
+#else
+  return 1.0f / x;
+#endif
+}
+
+/** Returns the smaller number; NaN if x is. */
+MZ_HD MZ_ALWAYS_INLINE float at_most(float x, float high) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800  // one instruction
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(high));
+  return result;
+#else
+  return x > high ? high : x;
+#endif
+}
+
+/** Returns the larger number; NaN if x is. */
+MZ_HD MZ_ALWAYS_INLINE float at_least(float x, float low) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(low));
+  return result;
+#else
+  return x < low ? low : x;
+#endif
+}
+
 /** Returns x limited to [low, high]; NaN is returned unchanged. */
 MZ_HD MZ_ALWAYS_INLINE float limited(float x, float low, float high) {
-  const float raised = x < low ? low : x;
-  return raised > high ? high : raised;
+  return at_most(at_least(x, low), high);
 }
 
 /** An integer as a float, and in the low 22 bits of a word as two's complement. */
@@ -144,7 +176,7 @@ namespace detail {
 
 /** Returns sigmoid(x) for z = e^-|x|. */
 MZ_HD MZ_ALWAYS_INLINE float sigmoid_from(float x, float z) {
-  const float right = 1.0f / (1.0f + z);
+  const float right = reciprocal(1.0f + z);
   // For x < 0: z / (1 + z), written so that the rounding of 1 + z has little effect.
   return x >= 0.0f ? right : z - z * (z * right);
 }
@@ -153,7 +185,10 @@ MZ_HD MZ_ALWAYS_INLINE float sigmoid_from(float x, float z) {
 
 /** Returns 1 / (1 + e^-x), with full relative precision towards 0 as well. Error: below 2 ulp. */
 MZ_HD MZ_ALWAYS_INLINE float sigmoid(float x) {
-  return detail::sigmoid_from(x, exp(-std::fabs(x)));
+  const detail::Split e = detail::exp_split(detail::at_least(-std::fabs(x), -104.0f));
+  // The first power of two is normal; the second rounds once to a subnormal number or 0.
+  const float z = e.mantissa * detail::power_of_two(e.exponent + 32u) * 0x1p-32f;
+  return detail::sigmoid_from(x, z);
 }
 MZ_HD MZ_ALWAYS_INLINE float sigmoid_normal(float x) {
   return detail::sigmoid_from(x, exp_normal(-std::fabs(x)));

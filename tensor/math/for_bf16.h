@@ -1,8 +1,8 @@
 // Functions of bf16 numbers whose results are rounded to bf16: half the operations of the full ones
 // in float, and the same bits after rounding for every bf16 number in their range. Without
 // branches, so that loops over them vectorise. Coefficients: minimax, then moved in their last bits
-// until no number differs; a test compares all of them.
-// See also: exp.h, erf.h, log.h (the full ones).
+// until no number differs, with fused multiply-adds and without; a test compares all of them.
+// Parsed by g++ and by nvcc. See also: exp.h, erf.h, log.h (the full ones).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Range {
   std::uint16_t low = 0, high = 0;
   bool ignores_sign = false;  // compares magnitudes
 
-  constexpr bool contains(BFloat16 x) const {
+  MZ_HD constexpr bool contains(BFloat16 x) const {
     const int bits = ignores_sign ? x.bits & 0x7FFF : x.bits;
     return static_cast<std::uint16_t>(bits - low) <= high - low;
   }
@@ -32,37 +32,52 @@ inline constexpr Range kAboveNormalTail{.low = 0, .high = BFloat16(-9.5f).bits};
 /** Every value, NaN included. */
 inline constexpr Range kAll{.low = 0, .high = 0xFFFF};
 
-/** Returns e^x for |x| <= 87, relative error below 2^-17: 2^r by degree 4, |r| <= 1/2. */
-inline float exp(float x) {
-  using namespace detail;
-  const Whole n = nearest_whole(x, kLog2E);
-  const float r = multiply_add(x, kLog2E, -n.value);
+namespace detail {
+
+using namespace math::detail;
+
+/** Returns 2^(x * factor) for |x * factor| <= 126, relative error below 2^-17: 2^r by degree 4,
+ *  |r| <= 1/2. */
+MZ_HD MZ_ALWAYS_INLINE float power_of_2(float x, float factor) {
+  const Whole n = nearest_whole(x, factor);
+  const float r = multiply_add(x, factor, -n.value);
   const float mantissa =
-      polynomial(r, 1.0f, 0x1.62e096p-1f, 0x1.ec0048p-3f, 0x1.c9d43p-5f, 0x1.3b319ap-7f);
+      polynomial(r, 1.0f, 0x1.62e096p-1f, 0x1.ec003cp-3f, 0x1.c9d3d2p-5f, 0x1.3b3048p-7f);
   return bits_as<float>(bits_as<std::uint32_t>(mantissa) + (n.bits << 23));
 }
 
-/** Returns e^x for x <= 87; below -87 the result is that at -87. */
-inline float limited_exp(float x) { return for_bf16::exp(x < -87.0f ? -87.0f : x); }
+/** Returns a / b for b from 1 to 2^126; on a GPU a * (1 / b), whose last bit may differ. */
+MZ_HD MZ_ALWAYS_INLINE float quotient(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return a * reciprocal(b);
+#else
+  return a / b;
+#endif
+}
+
+}  // namespace detail
+
+/** Returns e^x for |x| <= 87. */
+MZ_HD inline float exp(float x) { return detail::power_of_2(x, detail::kLog2E); }
 
 /** Returns 1 / (1 + e^-x) for |x| <= 87. */
-inline float sigmoid(float x) { return 1.0f / (1.0f + for_bf16::exp(-x)); }
+MZ_HD inline float sigmoid(float x) { return detail::reciprocal(1.0f + for_bf16::exp(-x)); }
 
-/** Returns x / (1 + e^-u) for u >= -87. */
-inline float gated(float x, float u) { return x / (1.0f + for_bf16::limited_exp(-u)); }
+/** Returns x / (1 + e^-x) for |x| <= 87. */
+MZ_HD inline float silu(float x) { return x * for_bf16::sigmoid(x); }
 
 /** Returns the hyperbolic tangent: a minimax fraction up to 4.2, from where on it rounds to 1. */
-inline float tanh(float x) {
+MZ_HD inline float tanh(float x) {
   using namespace detail;
   const float t = limited(x, -4.2f, 4.2f);
   const float s = t * t;
-  return t * polynomial(s, 1.0f, 0x1.ae039ap-4f, 0x1.8c45a8p-11f) /
-         polynomial(s, 1.0f, 0x1.c0be34p-2f, 0x1.be9d82p-7f);
+  return quotient(t * polynomial(s, 1.0f, 0x1.ae039ap-4f, 0x1.8c45a8p-11f),
+                  polynomial(s, 1.0f, 0x1.c0be34p-2f, 0x1.be9d82p-7f));
 }
 
 /** Returns the natural logarithm of a positive normal x: minimax of degree 6 for log(1 + f) / f,
  *  1 + f in [sqrt(1/2), sqrt(2)]. */
-inline float log(float x) {
+MZ_HD inline float log(float x) {
   using namespace detail;
   constexpr std::uint32_t kSqrtHalf = 0x3F3504F3;
   constexpr float kLn2 = 0x1.62e43p-1f;
@@ -77,13 +92,22 @@ inline float log(float x) {
 
 /** Returns x times the standard normal distribution at x, from -9.5 on. The probability of values
  *  beyond |x|, divided by the density, is a polynomial in t; at 0 it is 1/2 exactly. */
-inline float gelu(float x) {
+MZ_HD inline float gelu(float x) {
   using namespace detail;
-  const float bell = for_bf16::limited_exp(-0.5f * x * x);
-  const float t = 1.0f / multiply_add(0.3f, std::fabs(x), 1.0f);
+  const float a = at_most(std::fabs(x), 13.0f);
+  const float bell = power_of_2(a * a, -0.5f * kLog2E);
+  const float t = reciprocal(multiply_add(0.3f, a, 1.0f));
   const float beyond = bell * (t * polynomial(t, 0x1.ecbb04p-4f, 0x1.c8c066p-4f, 0x1.38af4p-3f,
                                               -0x1.07e68cp-5f, 0x1.d53538p-3f, -0x1.4d5118p-4f));
-  return x * (x < 0.0f ? beyond : 1.0f - beyond);
+  return multiply_add(-a, beyond, at_least(x, -0.0f));  // -0 at -0
+}
+
+/** Returns gelu's tanh form, x / (1 + e^-u) for a cubic u, from -9.5 on. */
+MZ_HD inline float gelu_tanh(float x) {
+  using namespace detail;
+  constexpr float kSlope = 0x1.988454p+0f, kCubic = 0x1.6e4e26p-5f;
+  const float z = x * multiply_add(x * x, -kSlope * kCubic * kLog2E, -kSlope * kLog2E);
+  return x * reciprocal(1.0f + power_of_2(at_least(z, -126.0f), 1.0f));
 }
 
 }  // namespace mezzo::math::for_bf16

@@ -232,6 +232,11 @@ TEST_CASE("elementwise ops on packs have the bits of the others", "[gpu][packed]
     check_elementwise({x}, [](Operands t) { return gelu(t[0]); });
     check_elementwise({x}, [](Operands t) { return tanh(t[0]); });
     check_elementwise({x}, [](Operands t) { return exp(t[0] * 0.5); });
+    check_elementwise({x}, [](Operands t) { return silu(t[0]); });
+    check_elementwise({x}, [](Operands t) { return sigmoid(t[0]); });
+    check_elementwise({y}, [](Operands t) { return log(t[0]); });
+    check_elementwise(
+        {x}, [](Operands t) { return gelu(t[0], {.approximate = GeluApproximation::tanh}); });
     check_elementwise({x, y}, [](Operands t) { return maximum(t[0], t[1]); });
     check_elementwise({x}, [&](Operands t) { return t[0].to(second); });
     check_elementwise({x, mask}, [](Operands t) { return t[0] * t[1].to(t[0].dtype()); });

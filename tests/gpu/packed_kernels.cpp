@@ -178,6 +178,28 @@ TEST_CASE("elementwise ops on 16-bit packs take the kernels on packs", "[gpu][pa
   CHECK(added(rows_of({6, 16}, f32), rows_of({6, 16}, f32)) == 0);
 }
 
+TEST_CASE("functions with a bf16 form take its kernels on contiguous packs of bf16",
+          "[gpu][packed]") {
+  const auto passes = [](const Tensor& x, const auto& f) {
+    const Tensor leaf = x.detach().requires_grad_();
+    return launches_of("_bf16_packs_kernel", [&] {
+      const Tensor y = f(leaf);
+      grad(TensorList(y), TensorList(leaf), {}, TensorList(ones_like(y)));
+    });
+  };
+  const Tensor x = rows_of({6, 16}, bf16);
+  for (Tensor (*f)(const Tensor&) : {&exp, &log, &sigmoid, &silu, &tanh}) CHECK(passes(x, f) == 2);
+  for (const auto form : {GeluApproximation::none, GeluApproximation::tanh}) {
+    const auto f = [form](const Tensor& t) { return gelu(t, {.approximate = form}); };
+    CHECK(passes(x, f) == 2);
+    CHECK(passes(rows_of({6, 16}, f16), f) == 0);
+    CHECK(passes(rows_of({6, 16}, f32), f) == 0);
+    CHECK(passes(rows_of({6, 32}, bf16).slice(1, 0, 16), f) == 0);
+    CHECK(passes(unaligned(x), f) == 0);
+  }
+  CHECK(passes(x, &relu) == 0);
+}
+
 TEST_CASE("dropout of 16-bit packs is one launch", "[gpu][packed]") {
   const auto launches = [](const Tensor& x) { return packed_in([&] { dropout(x, {.p = 0.5}); }); };
   for (const DType dtype : {f16, bf16}) {
