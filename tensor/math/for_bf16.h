@@ -46,6 +46,15 @@ MZ_HD MZ_ALWAYS_INLINE float power_of_2(float x, float factor) {
   return bits_as<float>(bits_as<std::uint32_t>(mantissa) + (n.bits << 23));
 }
 
+/** Returns the smaller number; `high` if x is NaN. */
+MZ_HD MZ_ALWAYS_INLINE float number_at_most(float x, float high) {
+#ifdef __CUDA_ARCH__
+  return fminf(x, high);
+#else
+  return x < high ? x : high;
+#endif
+}
+
 /** Returns a / b for b from 1 to 2^126; on a GPU a * (1 / b), whose last bit may differ. */
 MZ_HD MZ_ALWAYS_INLINE float quotient(float a, float b) {
 #ifdef __CUDA_ARCH__
@@ -94,7 +103,7 @@ MZ_HD inline float log(float x) {
  *  beyond |x|, divided by the density, is a polynomial in t; at 0 it is 1/2 exactly. */
 MZ_HD inline float gelu(float x) {
   using namespace detail;
-  const float a = at_most(std::fabs(x), 13.0f);
+  const float a = number_at_most(std::fabs(x), 13.0f);  // a NaN enters in the last line alone
   const float bell = power_of_2(a * a, -0.5f * kLog2E);
   const float t = reciprocal(multiply_add(0.3f, a, 1.0f));
   const float beyond = bell * (t * polynomial(t, 0x1.ecbb04p-4f, 0x1.c8c066p-4f, 0x1.38af4p-3f,

@@ -25,7 +25,7 @@ struct ClosedMemory {
 
 struct Net : nn::Model<Net> {
   nn::Linear first = add("first", nn::Linear{4, 8});
-  nn::LayerNorm norm = add("norm", nn::LayerNorm{{8}});
+  nn::LayerNorm norm = add("norm", nn::LayerNorm{8});
   nn::Linear second = add("second", nn::Linear{8, 3});
   Tensor forward(const Tensor& x) const {
     return second(dropout(gelu(norm(first(x))), {.p = 0.1}));
