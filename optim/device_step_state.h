@@ -62,7 +62,7 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   // ---- results ----------------------------------------------------------------------------------
   /** Returns the host's record, as of the latest sync_to_host(). */
   StepRecord& record() { return record_; }
-  /** Sets who is told about skipped steps, and how many consecutive ones are a divergence; 0: no
+  /** Sets the observer of skipped steps, and how many consecutive ones are a divergence; 0: no
    *  limit. */
   void observe(std::weak_ptr<OptimizerHooks> observer, std::int64_t skip_limit) {
     observer_ = std::move(observer);
