@@ -103,7 +103,7 @@ MZ_HD inline float log(float x) {
  *  beyond |x|, divided by the density, is a polynomial in t; at 0 it is 1/2 exactly. */
 MZ_HD inline float gelu(float x) {
   using namespace detail;
-  const float a = number_at_most(std::fabs(x), 13.0f);  // a NaN enters in the last line alone
+  const float a = number_at_most(std::fabs(x), 13.0f);  // 13 for NaN, which at_least() keeps
   const float bell = power_of_2(a * a, -0.5f * kLog2E);
   const float t = reciprocal(multiply_add(0.3f, a, 1.0f));
   const float beyond = bell * (t * polynomial(t, 0x1.ecbb04p-4f, 0x1.c8c066p-4f, 0x1.38af4p-3f,
