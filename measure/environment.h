@@ -31,8 +31,8 @@ struct MZ_API Environment {
 MZ_API Environment environment(Device device = cpu);
 
 /** Returns whether a level of mixed precision computes its products in f32 after conversion on this
- *  device, so that it cannot be faster than O0 there: f16 on every CPU, bf16 where
- *  cpu_multiplies_bf16() is false. Returns false for O0, on a GPU, and for unknown names. */
+ *  device, so that it cannot be faster than O0 there: see emulates_products(). Returns false for
+ * O0, on a GPU, and for unknown names. */
 MZ_API bool emulates_level(const std::string& level, Device device = cpu);
 
 }  // namespace mezzo

@@ -183,14 +183,16 @@ void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit
   default_generator() = generators.default_generator;
 }
 
-/** Logs if bf16 products on the CPU are computed in another way than in the saved training. */
+/** Logs if products on the CPU are computed in another way than in the saved training. */
 void report_products(const Training& training, const ReadCheckpoint& saved) {
-  const std::optional<bool> then = saved.state.cpu_multiplies_bf16;
-  if (!then || !trains_on_cpu(training) || *then == cpu_multiplies_bf16()) return;
-  const auto way = [](bool by_cpu) { return by_cpu ? "by the CPU's instructions" : "in f32"; };
+  const std::optional<std::string>& then = saved.state.cpu_products;
+  if (!then || !trains_on_cpu(training) || *then == cpu_product_kind()) return;
+  const auto way = [](const std::string& kind) {
+    return kind == "f32" ? "in f32" : "by the CPU's instructions (" + kind + ")";
+  };
   log_text(Severity::warning,
-           str(kOp, "(", saved.path, "): products of bf16 operands were computed ", way(*then),
-               " and are now computed ", way(!*then), ", so last bits differ"));
+           str(kOp, "(", saved.path, "): products of 16-bit operands were computed ", way(*then),
+               " and are now computed ", way(cpu_product_kind()), ", so last bits differ"));
 }
 
 /** Throws unless all ranks have read the same step. Errors: IoError. */

@@ -225,7 +225,7 @@ std::string state_text(const CheckpointState& s) {
   put("world_size", JsonValue::whole(s.ranks.size() + 1));
   put("step", JsonValue::whole(static_cast<std::uint64_t>(s.step)));
   put("epoch", JsonValue::whole(static_cast<std::uint64_t>(s.epoch)));
-  if (s.cpu_multiplies_bf16) put("cpu_multiplies_bf16", *s.cpu_multiplies_bf16);
+  if (s.cpu_products) put("cpu_products", *s.cpu_products);
   put("metadata", json_of_all(s.metadata));
   put("models", json_of_all(s.models));
   put("optimizers", json_of_all(s.optimizers));
@@ -266,7 +266,7 @@ CheckpointState read_state(const io::ByteReader& file) {
   root.require_members({"schema", "library", "world_size", "step", "epoch", "metadata", "models",
                         "optimizers", "sessions", "scalers", "schedules", "loaders",
                         "default_generator", "generators", "files", "self"},
-                       {"averages", "cpu_multiplies_bf16", "ranks"});
+                       {"averages", "cpu_multiplies_bf16", "cpu_products", "ranks"});
   CheckpointState s;
   (void)root.at("library").text();
   if (root.has("ranks")) read_all(root.at("ranks"), s.ranks);
@@ -275,8 +275,9 @@ CheckpointState read_state(const io::ByteReader& file) {
         .refuse("is not the number of saved ranks", str(size), str(s.ranks.size() + 1));
   s.step = root.at("step").count();
   s.epoch = root.at("epoch").count();
-  if (root.has("cpu_multiplies_bf16"))
-    s.cpu_multiplies_bf16 = root.at("cpu_multiplies_bf16").truth();
+  if (root.has("cpu_multiplies_bf16"))  // older files
+    s.cpu_products = root.at("cpu_multiplies_bf16").truth() ? "bf16" : "f32";
+  if (root.has("cpu_products")) s.cpu_products = root.at("cpu_products").text();
   read_all(root.at("metadata"), s.metadata);
   read_all(root.at("models"), s.models);
   read_all(root.at("optimizers"), s.optimizers);
@@ -336,7 +337,7 @@ bool trains_on_cpu(const Training& training) {
 
 CheckpointState state_of(const Training& training) {
   CheckpointState s;
-  if (trains_on_cpu(training)) s.cpu_multiplies_bf16 = cpu_multiplies_bf16();
+  if (trains_on_cpu(training)) s.cpu_products = cpu_product_kind();
   s.step = training.step;
   s.epoch = training.epoch;
   s.metadata = training.metadata;

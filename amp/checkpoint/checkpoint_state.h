@@ -48,7 +48,7 @@ struct RankGenerators {
 /** The contents of state.json. */
 struct CheckpointState {
   std::int64_t step = 0, epoch = 0;
-  std::optional<bool> cpu_multiplies_bf16;  // of a training on the CPU; absent in older files
+  std::optional<std::string> cpu_products;  // cpu_product_kind() of a training on the CPU
   CheckpointMetadata metadata;
   std::map<std::string, std::string> models;  // name -> kind, for information only
   std::map<std::string, SavedOptimizer> optimizers;

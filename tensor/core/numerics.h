@@ -31,17 +31,25 @@ MZ_API bool search_products();
 /** Sets search_products(). */
 MZ_API void set_search_products(bool on);
 
-/** Returns whether the CPU computes products of bf16 operands (the matrix products, convolutions,
- *  attention and recurrent layers) in f32 arithmetic. Default: off, unless the environment
- *  variable MEZZO_EXACT_PRODUCTS is 1 at the first call. If off, CPUs with AVX512-BF16 multiply
- *  pairs of bf16 numbers and sum them in f32. These instructions add in another order than the f32
- *  arithmetic, so the last bits differ (where products of both signs overflow, the sign of the
- *  infinity). They count operands, products and sums below 2^-126 in magnitude as zero; other sums
- *  have at most twice the error of f32 arithmetic. In attention and recurrent layers, operands
- *  computed inside the op (the probabilities, the gradients of scores and gates) are rounded to
- *  bf16, too, as PyTorch does. Either way, sums are rounded once, and the bits do not depend on
- *  the number of threads. With exact products they do not depend on the instruction set either.
- *  CPUs without these instructions, products of f16, and GPUs are not affected. Errors: ValueError
+/** Returns whether the CPU computes products of bf16 operands, and of f16 operands (the matrix
+ *  products, convolutions, attention and recurrent layers), in f32 arithmetic. Default: off, unless
+ * the environment variable MEZZO_EXACT_PRODUCTS is 1 at the first call. If off, the CPU's
+ * instructions are used where cpu_isa() says so:
+ *
+ *  - bf16 (AVX512-BF16) multiplies pairs of bf16 numbers and sums them in f32.
+ *  - amx multiplies tiles of bf16 numbers: steps of 32 terms, each the sum of two chains
+ *    (tensor/cpu/gemm_tile.h has the exact order). Products of f16 operands are computed by tiles
+ * as well, as exact sums of two bf16 numbers, unless an operand has an infinity or nan. Products
+ * too small for tiles are computed in f32.
+ *
+ *  These instructions add in another order than the f32 arithmetic, so the last bits differ (where
+ *  products of both signs overflow, the sign of the infinity). They count operands, products and
+ *  sums below 2^-126 in magnitude as zero; other sums have at most twice the error of f32
+ *  arithmetic. In attention and recurrent layers of bf16, operands computed inside the op (the
+ *  probabilities, the gradients of scores and gates) are rounded to bf16, too, as PyTorch does.
+ *  Either way, sums are rounded once, and the bits do not depend on the number of threads. With
+ *  exact products they do not depend on the instruction set either. CPUs without these
+ *  instructions and GPUs are not affected. Errors: ValueError
  *  at the first call if the variable is neither 0 nor 1. */
 MZ_API bool exact_products();
 /** Sets exact_products() for the ops that begin after the call, in all threads. An op that another

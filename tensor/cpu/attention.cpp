@@ -89,13 +89,13 @@ template <class E> class Chunk {
         values_(strips() * problem.values * kWidth),
         states_(strips()),
         scores_(2 * (kKeyBlock + RegisterBlock<T>::kRows) * kWidth),
-        probabilities_(kPairs ? steps_of<E>(kKeyBlock) * kWidth : 0),
+        probabilities_(kRounds<E> ? steps_of<E>(kKeyBlock) * kWidth : 0),
         keys_(kKeyBlock, problem.features),
         key_values_(problem.values, kKeyBlock) {
     const Matrix q = problem.q.at(entry);
     for (std::int64_t i = 0; i < strips(); ++i) {
       pack_strip(q, strip(i), problem.features, query(i));
-      if constexpr (!kPairs) multiply(query(i), query_size(), scale());
+      if constexpr (!kRounds<E>) multiply(query(i), query_size(), scale());
       StripState<T>& state = states_.data()[i];
       std::fill_n(state.max, kWidth, -std::numeric_limits<T>::infinity());
       std::fill_n(state.sum, kWidth, T(0));
@@ -118,7 +118,6 @@ template <class E> class Chunk {
 
  private:
   static constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
-  static constexpr bool kPairs = Factors<E>::kTerms == 2;
 
   T scale() const { return static_cast<T>(problem_.attrs.scale); }
   std::int64_t strips() const { return ceil_div(end_ - begin_, kWidth); }
@@ -134,7 +133,7 @@ template <class E> class Chunk {
     T* room = scores + (kKeyBlock + RegisterBlock<T>::kRows) * kWidth;
     keys_.multiply(query(i), lanes.vectors, rows, problem_.features, scores, false);
     // Numbers are multiplied with the scale in the queries; in bf16 these would be rounded.
-    if constexpr (kPairs) multiply(scores, rows * lanes.width<E>(), scale());
+    if constexpr (kRounds<E>) multiply(scores, rows * lanes.width<E>(), scale());
     apply_mask(problem_, lanes, first, rows, scores, room);
     StripState<T>& state = states_.data()[i];
     visit_vectors(lanes.vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
@@ -202,7 +201,8 @@ void op::Attention::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const AttentionProblem problem(in[0], in[1], in[2], in[3], attrs);
   if (out[1].numel() == 0) return;
   const DType dtype = in[0].dtype();
-  visit_factors(dtype, dtype, dtype == DType::f64,
+  const bool large = tiles_pay(problem.keys, problem.queries, problem.features);
+  visit_factors(dtype, dtype, dtype == DType::f64, large,
                 [&]<class E>(std::type_identity<E>) { attend<E>(problem, out); });
 }
 

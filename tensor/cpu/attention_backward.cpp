@@ -49,8 +49,8 @@ template <class E> class ColumnOperand {
   void pack(std::int64_t strip, const Matrix& x, std::int64_t queries) {
     E* to = room_.data() + strip * strip_size();
     for (std::int64_t p = 0; p < panels_.count; ++p)
-      pack_panel(part(x, 0, p * panels_.kWidth).transposed(), panels_.valid(p), queries,
-                 PackedPanel(to + p * panels_.kWidth * kSteps, panels_.packed_width(p)));
+      pack_column_panel(part(x, 0, p * panels_.kWidth).transposed(), panels_.valid(p), queries,
+                        PackedPanel(to + p * panels_.kWidth * kSteps, panels_.packed_width(p)));
   }
 
   /** Computes c[lane][column] += the sum over the strip's queries of a(query, lane) x(query,
@@ -58,6 +58,7 @@ template <class E> class ColumnOperand {
   void add_product(std::int64_t strip, const BlockRows<E>& a, int height, std::int64_t queries,
                    SumOf<E>* c) const {
     const E* b = room_.data() + strip * strip_size();
+    const TileScope<E> scope;
     for (std::int64_t p = 0; p < panels_.count; ++p)
       multiply_block<E>(height, panels_.vectors_of(p), steps_of<E>(queries), a,
                         {b + p * panels_.kWidth * kSteps, panels_.packed_width(p)},
@@ -72,14 +73,19 @@ template <class E> class ColumnOperand {
 };
 
 /** The tile [key][query] as the left operand of products over queries: the tile itself, or a copy
- *  rounded to bf16, in which the factors of a pair are adjacent. */
+ *  rounded to bf16, in which the factors of a pair or a line are adjacent. */
 template <class E> class TileRows {
  public:
-  explicit TileRows(std::int64_t size) : room_(kPairs ? size : 0) {}
+  explicit TileRows(std::int64_t size) : room_(kRounds<E> ? size : 0) {}
 
-  void set(const SumOf<E>* tile, std::int64_t rows, std::int64_t width) {
-    width_ = width / Factors<E>::kTerms;
-    if constexpr (kPairs) {
+  /** Of each row, `width` elements are stored, of which `valid` count. */
+  void set(const SumOf<E>* tile, std::int64_t rows, std::int64_t width, std::int64_t valid) {
+    width_ = steps_of<E>(width);
+    if constexpr (kIsLine<E>) {
+      E* lines = reinterpret_cast<E*>(room_.data());
+      pack_row_panel({tile, DType::f32, width, 1}, rows, valid, PackedPanel(lines, rows));
+      data_ = lines;
+    } else if constexpr (kRounds<E>) {
       narrow(tile, room_.data(), rows * width);
       data_ = reinterpret_cast<const E*>(room_.data());
     } else {
@@ -89,8 +95,6 @@ template <class E> class TileRows {
   BlockRows<E> from(std::int64_t key) const { return {data_ + key * width_, width_, 1}; }
 
  private:
-  static constexpr bool kPairs = Factors<E>::kTerms == 2;
-
   Workspace<BFloat16> room_;
   const E* data_ = nullptr;
   std::int64_t width_ = 0;
@@ -117,7 +121,7 @@ template <class E> class KeyRun {
         tiles_(3 * kTile),
         p_rows_(kTile),
         ds_rows_(kTile),
-        ds_pairs_(kPairs ? kTile / 2 : 0),
+        ds_pairs_(kRounds<E> ? steps_of<E>(kTile / kWidth) * kWidth : 0),
         keys_(kKeyBlock, problem.features),
         key_values_(kKeyBlock, problem.values),
         key_columns_(problem.features, kKeyBlock),
@@ -141,7 +145,6 @@ template <class E> class KeyRun {
   }
 
  private:
-  static constexpr bool kPairs = Factors<E>::kTerms == 2;
   static constexpr std::int64_t kWidth = RegisterBlock<E>::kColumns;
   static constexpr std::int64_t kTile = (kKeyBlock + RegisterBlock<E>::kRows) * kWidth;
 
@@ -162,15 +165,15 @@ template <class E> class KeyRun {
     const std::int64_t width = lanes.width<E>();
     const Matrix q = problem_.q.at(entry_), g = operands_.g.at(entry_);
     pack_strip(q, lanes, problem_.features, query(i));
-    if constexpr (!kPairs) multiply(query(i), problem_.features * width, scale());
+    if constexpr (!kRounds<E>) multiply(query(i), problem_.features * width, scale());
     pack_strip(g, lanes, problem_.values, gradient(i));
     query_columns_.pack(i, part(q, lanes.first, 0), lanes.valid);
     gradient_columns_.pack(i, part(g, lanes.first, 0), lanes.valid);
     const std::int64_t size = std::max<std::int64_t>(problem_.values * width, 1);
-    const Workspace<T> y(size), wide(kPairs ? size : 0);
+    const Workspace<T> y(size), wide(kRounds<E> ? size : 0);
     pack_strip(operands_.y.at(entry_), lanes, problem_.values, y.data());
     const T* gradients;
-    if constexpr (kPairs) {
+    if constexpr (kRounds<E>) {
       pack_strip(g, lanes, problem_.values, wide.data());
       gradients = wide.data();
     } else {
@@ -192,7 +195,7 @@ template <class E> class KeyRun {
     if (rows <= 0) return;
     T *p = tiles_.data(), *ds = p + kTile, *factors = ds + kTile;
     keys_.multiply(query(i), lanes.vectors, rows, problem_.features, p, false);
-    if constexpr (kPairs) multiply(p, rows * width, scale());
+    if constexpr (kRounds<E>) multiply(p, rows * width, scale());
     apply_mask(problem_, lanes, first, rows, p, ds);
     key_values_.multiply(gradient(i), lanes.vectors, rows, problem_.values, ds, false);
     visit_vectors(lanes.vectors, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
@@ -201,8 +204,8 @@ template <class E> class KeyRun {
     if (operands_.wants_mask) write_mask_gradient(lanes, first, rows, ds);
     key_columns_.multiply(right_operand(ds, rows, width, ds_pairs_.data()), lanes.vectors,
                           problem_.features, rows, dq_ + i * problem_.features * kWidth, true);
-    p_rows_.set(p, rows, width);
-    ds_rows_.set(ds, rows, width);
+    p_rows_.set(p, rows, width, lanes.valid);
+    ds_rows_.set(ds, rows, width, lanes.valid);
     add_keys(p_rows_, lanes.valid, rows, gradient_columns_, i, dv_.data());
     add_keys(ds_rows_, lanes.valid, rows, query_columns_, i, dk_.data());
   }
@@ -350,7 +353,8 @@ void op::AttentionBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     for (Tensor& x : out) zero(x);
   if (problem.queries == 0 || problem.keys == 0 || problem.entries == 0) return;
   const DType dtype = in[1].dtype();
-  visit_factors(dtype, dtype, dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
+  const bool large = tiles_pay(problem.keys, problem.queries, problem.features);
+  visit_factors(dtype, dtype, dtype == DType::f64, large, [&]<class E>(std::type_identity<E>) {
     using T = SumOf<E>;
     const BackwardOperands<T> operands{BatchedMatrix(in[0], problem.batch),
                                        BatchedMatrix(in[5], problem.batch),

@@ -11,6 +11,7 @@
 #include "../random/philox.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
+#include "gemm_tile.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -80,8 +81,8 @@ template <class E> class RowOperand {
     const std::int64_t size = panels_.height * steps_of<E>(terms);
     panels_at_ = {room_.data(), 0, size, 0};
     for (std::int64_t p = 0; p < panels_.count; ++p)
-      pack_panel(part(x, p * panels_.height, 0), panels_.height_of(p), terms,
-                 PackedPanel(room_.data() + p * size, panels_.height_of(p)));
+      pack_row_panel(part(x, p * panels_.height, 0), panels_.height_of(p), terms,
+                     PackedPanel(room_.data() + p * size, panels_.height_of(p)));
   }
 
   /** Computes c[row][lane] = (or +=) the sum over the first `terms` terms of x(row, term) *
@@ -89,6 +90,7 @@ template <class E> class RowOperand {
   void multiply(const E* b, int vectors, std::int64_t rows, std::int64_t terms, SumOf<E>* c,
                 bool accumulate) const {
     const std::int64_t width = vectors * RegisterBlock<E>::kLanes;
+    const TileScope<E> scope;
     for (std::int64_t p = 0; p * panels_.height < rows; ++p) {
       const int height = panels_.height_of(p);
       multiply_block<E>(height, vectors, steps_of<E>(terms), panels_at_.rows_of(p, height),
@@ -102,14 +104,15 @@ template <class E> class RowOperand {
   Panels<E> panels_at_ = {};
 };
 
-/** Returns the terms x[term][lane] as the right operand of a product: x itself, or pairs of rounded
- *  terms, which are written to `room`. */
+/** Returns the terms x[term][lane] as the right operand of a product: x itself, or rounded terms,
+ *  which are written to `room`. */
 template <class E>
 const E* right_operand(const SumOf<E>* x, std::int64_t terms, std::int64_t width, E* room) {
-  if constexpr (Factors<E>::kTerms == 1) {
+  if constexpr (!kRounds<E>) {
     return x;
   } else {
-    pack_panel<E>({x, dtype_of<SumOf<E>>(), 1, width}, width, terms, PackedPanel(room, width));
+    pack_column_panel<E>({x, dtype_of<SumOf<E>>(), 1, width}, width, terms,
+                         PackedPanel(room, width));
     return room;
   }
 }
@@ -131,7 +134,8 @@ template <class E> Strip strip_of(std::int64_t entry, std::int64_t begin, std::i
 /** Packs rows [strip.first, strip.end()) of a matrix into lanes: to(column, lane). */
 template <class E>
 void pack_strip(const Matrix& x, const Strip& strip, std::int64_t columns, E* to) {
-  pack_panel(part(x, strip.first, 0), strip.valid, columns, PackedPanel(to, strip.width<E>()));
+  pack_column_panel(part(x, strip.first, 0), strip.valid, columns,
+                    PackedPanel(to, strip.width<E>()));
 }
 
 template <class T> void multiply(T* x, std::int64_t n, T factor) {

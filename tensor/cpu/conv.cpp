@@ -10,19 +10,27 @@
 #include "convert.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
+#include "gemm_tile.h"
 #include "narrow.h"
+#include "transpose.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
 
 namespace {
 
+/** The weight of a convolution in one of the memory formats. */
+struct ConvWeights {
+  const void* data;
+  DType dtype;
+};
+
 /** Runs a plan over a batch. */
 template <class E> class Convolution {
   using T = SumOf<E>;
 
  public:
-  Convolution(const ConvPlan& plan, const Images& x, const Tensor& w, const Tensor& bias,
+  Convolution(const ConvPlan& plan, const Images& x, const ConvWeights& w, const Tensor& bias,
               const Images& y)
       : plan_(plan),
         x_(x),
@@ -55,8 +63,9 @@ template <class E> class Convolution {
 
   /** Returns whether the elements of x in memory are those of a panel. */
   bool x_has_panel_elements() const {
-    if constexpr (Factors<E>::kTerms == 1) return x_.volume.dtype == dtype_of<E>();
-    return x_.channels_last() && plan_.channels.in % Factors<E>::kTerms == 0;
+    if constexpr (!kRounds<E>) return x_.volume.dtype == dtype_of<E>();
+    return x_.channels_last() && plan_.channels.in % Factors<E>::kTerms == 0 &&
+           sizeof(E) == Factors<E>::kTerms * sizeof(BFloat16);
   }
 
   /** Copies the bias of each panel, or zeros, to whole panels. */
@@ -84,7 +93,7 @@ template <class E> class Convolution {
   }
 
   /** Packs the weights as [tap][channel] for each pass, group and panel of output channels. */
-  void pack_weights(const Tensor& w) {
+  void pack_weights(const ConvWeights& w) {
     std::int64_t size = 0;
     for (const Pass& pass : plan_.passes) {
       weight_offsets_.push_back(size);
@@ -109,39 +118,40 @@ template <class E> class Convolution {
            (group * columns_.count + q) * kWidth * depth;
   }
 
-  void pack_weight_panel(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
+  void pack_weight_panel(const ConvWeights& w, const Pass& pass, std::int64_t group, std::int64_t q,
                          E* to) const {
     const bool by_taps = plan_.weight.in_channel == 1 || plan_.weight.out_channel == 1;
-    if (by_taps)
+    if (by_taps || kIsLine<E>)
       pack_weight_taps(w, pass, group, q, to);
-    else if constexpr (Factors<E>::kTerms == 2)
+    else if constexpr (kRounds<E>)
       pack_weight_pairs(w, pass, group, q, to);
     else
       pack_weight_numbers(w, pass, group, q, to);
   }
 
-  const char* first_weight(const Tensor& w, std::int64_t group, std::int64_t q) const {
-    return static_cast<const char*>(w.raw_data()) +
+  const char* first_weight(const ConvWeights& w, std::int64_t group, std::int64_t q) const {
+    return static_cast<const char*>(w.data) +
            (group * plan_.weight.group + q * kWidth * plan_.weight.out_channel) *
-               static_cast<std::int64_t>(item_size(w.dtype()));
+               static_cast<std::int64_t>(item_size(w.dtype));
   }
 
   /** Packs a channels-last weight tap by tap: the channels of a tap are contiguous. */
-  void pack_weight_taps(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
+  void pack_weight_taps(const ConvWeights& w, const Pass& pass, std::int64_t group, std::int64_t q,
                         E* to) const {
-    const auto item = static_cast<std::int64_t>(item_size(w.dtype()));
+    const auto item = static_cast<std::int64_t>(item_size(w.dtype));
     const std::int64_t width = columns_.packed_width(q),
                        step = static_cast<std::int64_t>(pass.taps.size()) * width;
     for (const std::int64_t tap : pass.taps) {
-      const Matrix channels{first_weight(w, group, q) + tap * item, w.dtype(),
+      const Matrix channels{first_weight(w, group, q) + tap * item, w.dtype,
                             plan_.weight.out_channel, plan_.weight.in_channel};
-      pack_panel(channels, columns_.valid(q), plan_.channels.in, PackedPanel(to, width, step));
+      pack_column_panel(channels, columns_.valid(q), plan_.channels.in,
+                        PackedPanel(to, width, step));
       to += width;
     }
   }
 
   /** Pairs the weights of two input channels in rows of steps, and then transposes these. */
-  void pack_weight_pairs(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
+  void pack_weight_pairs(const ConvWeights& w, const Pass& pass, std::int64_t group, std::int64_t q,
                          E* to) const {
     constexpr std::int64_t kRun = 128;  // steps
     std::uint32_t rows[kWidth][kRun];
@@ -169,9 +179,9 @@ template <class E> class Convolution {
     }
   }
 
-  void pack_weight_numbers(const Tensor& w, const Pass& pass, std::int64_t group, std::int64_t q,
-                           E* to) const {
-    const auto item = static_cast<std::int64_t>(item_size(w.dtype()));
+  void pack_weight_numbers(const ConvWeights& w, const Pass& pass, std::int64_t group,
+                           std::int64_t q, E* to) const {
+    const auto item = static_cast<std::int64_t>(item_size(w.dtype));
     const std::int64_t valid = columns_.valid(q), width = columns_.packed_width(q);
     const char* base = first_weight(w, group, q);
     // Steps with contiguous weights are packed together.
@@ -180,7 +190,7 @@ template <class E> class Convolution {
       std::int64_t run = 1;
       const std::int64_t first = plan_.weight_of(pass, s);
       while (s + run < count && plan_.weight_of(pass, s + run) == first + run) ++run;
-      pack_panel({base + first * item, w.dtype(), plan_.weight.out_channel, 1}, valid, run,
+      pack_panel({base + first * item, w.dtype, plan_.weight.out_channel, 1}, valid, run,
                  PackedPanel(to + s * width, width));
       s += run;
     }
@@ -196,7 +206,7 @@ template <class E> class Convolution {
       image = reinterpret_cast<const E*>(x_.at(images.begin, 0));
     else
       for (std::int64_t n = 0; n < count; ++n)
-        copy_padded(x_, images.begin + n, plan_.groups, plan_.layout, copy.data() + n * image_size);
+        copy_image(images.begin + n, copy.data() + n * image_size);
     std::vector<std::vector<std::int64_t>> rows;
     for (const Pass& pass : plan_.passes) rows.push_back(rows_of(pass, count));
     for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
@@ -208,11 +218,17 @@ template <class E> class Convolution {
     }
   }
 
+  void copy_image(std::int64_t n, E* to) const {
+    if constexpr (kIsLine<E>)
+      if (plan_.window) return copy_windows(x_, n, plan_.groups, *plan_.window, plan_.layout, to);
+    copy_padded(x_, n, plan_.groups, plan_.layout, to);
+  }
+
   /** Returns the offsets of a pass's positions in that many images. The last one is repeated up to
    *  whole register blocks; the results of repetitions are not stored. */
   std::vector<std::int64_t> rows_of(const Pass& pass, std::int64_t images) const {
     const auto per_image = static_cast<std::int64_t>(pass.rows.size());
-    const RowPanels<E> blocks(images * per_image);
+    const RowPanels<E> blocks(images * per_image, pass.block_rows);
     const auto whole = static_cast<std::size_t>(blocks.count * blocks.height);
     std::vector<std::int64_t> rows;
     rows.reserve(whole);
@@ -253,22 +269,25 @@ template <class E> class Convolution {
   void run_pass(std::size_t p, const Target& target, const E* image, const std::int64_t* rows,
                 T* tiles) {
     const Pass& pass = plan_.passes[p];
-    const RowPanels<E> blocks(static_cast<std::int64_t>(pass.rows.size()) *
-                              (target.images.end - target.images.begin));
+    const RowPanels<E> blocks(
+        static_cast<std::int64_t>(pass.rows.size()) * (target.images.end - target.images.begin),
+        pass.block_rows);
+    const TileScope<E> scope;
     const int vectors = columns_.vectors_of(target.q);
     const std::int64_t width = columns_.packed_width(target.q);
     const E* weights = panel_of(static_cast<std::int64_t>(p), target.group, target.q);
     const auto depth = static_cast<std::int64_t>(pass.steps.size());
-    const OffsetKernel<E> kernel = offset_kernel_for<E>(blocks.height, vectors);
     for (std::int64_t first = 0; first < blocks.count; first += kTilesTogether) {
       const std::int64_t count = std::min(kTilesTogether, blocks.count - first);
       const auto tile = [&](std::int64_t t) {
         return tiles + t * RegisterBlock<E>::kRows * kWidth;
       };
-      for (std::int64_t from = 0; from < depth || from == 0; from += kDepthBlock)
+      for (std::int64_t from = 0; from < depth || from == 0; from += kDepthBlock<E>)
         for (std::int64_t t = 0; t < count; ++t)
-          kernel(std::min(kDepthBlock, depth - from), pass.steps.data() + from, image,
-                 rows + (first + t) * blocks.height, weights + from * width, tile(t), from > 0);
+          multiply_offsets<E>({blocks.height, blocks.height_of(first + t)}, vectors,
+                              std::min(kDepthBlock<E>, depth - from), pass.steps.data() + from,
+                              image, rows + (first + t) * blocks.height, weights + from * width,
+                              tile(t), from > 0);
       for (std::int64_t t = 0; t < count; ++t)
         store_tile(target, pass, (first + t) * blocks.height, blocks.height_of(first + t), tile(t));
     }
@@ -362,6 +381,33 @@ template <class E> class Convolution {
   std::vector<std::int64_t> weight_offsets_;
 };
 
+#if defined(__AVX512BF16__)
+/** Returns whether finite f16 operands are multiplied by their parts. */
+bool multiplies_by_parts(const Tensor& x, const Tensor& w) {
+  const auto finite = [](const Tensor& t) {
+    return is_finite({t.raw_data(), DType::f16, t.numel(), 1}, 1, t.numel());
+  };
+  return x.dtype() == DType::f16 && w.dtype() == DType::f16 && multiplies_half_by_parts() &&
+         finite(x) && finite(w);
+}
+#endif
+
+/** Returns a weight of 16 bits with the taps before the second dimension: its own memory, or a copy
+ *  in `room`. */
+const void* with_taps_outside(const Tensor& w, std::int64_t taps, Workspace<std::uint16_t>& room) {
+  if (taps == 1 || dense_format(w) == MemoryFormat::channels_last) return w.raw_data();
+  room = Workspace<std::uint16_t>(w.numel());
+  const auto* from = static_cast<const std::uint16_t*>(w.raw_data());
+  const std::int64_t channels = w.size(1), size = channels * taps;
+  parallel_for(
+      w.size(0),
+      [&](std::int64_t i) {
+        transpose(from + i * size, taps, room.data() + i * size, channels, channels, taps);
+      },
+      static_cast<double>(w.numel()) * 0.5);
+  return room.data();
+}
+
 /** Computes a convolution with direct_plan, or a transposed one, whose geometry is that of the
  *  convolution from its result to its input, with transposed_plan; or either by Winograd's
  *  algorithm where that is faster. */
@@ -375,19 +421,33 @@ void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs, bool transpose
                  &positions = transposed ? from.volume : to.volume;
     const ConvGeometry geometry =
         conv_geometry(attrs, slid_over.size, positions.size, volume_of(w, dims).size);
-    visit_factors(
-        x.dtype(), w.dtype(), y.dtype() == DType::f64, [&]<class E>(std::type_identity<E>) {
-          const ConvChannels channels{from.volume.channels / attrs.groups,
-                                      to.volume.channels / attrs.groups, Factors<E>::kTerms};
-          if constexpr (std::is_same_v<E, float>)
-            if (winograd_pays(geometry, from.volume.batch, channels.in, channels.out,
-                              to.volume.size) &&
-                winograd_convolve({from, to, w, in[2], geometry.pad, transposed}))
-              return;
-          const auto make_plan = transposed ? transposed_plan : direct_plan;
-          const ConvPlan plan = make_plan(geometry, channels, from.format, dense_format(w));
-          Convolution<E>(plan, from, w, in[2], to).run();
-        });
+    const std::int64_t in_channels = from.volume.channels / attrs.groups,
+                       out_channels = to.volume.channels / attrs.groups;
+    const auto run = [&]<class E>(std::type_identity<E>) {
+      const ConvChannels channels{in_channels, out_channels, Factors<E>::kTerms};
+      if constexpr (std::is_same_v<E, float>)
+        if (winograd_pays(geometry, from.volume.batch, channels.in, channels.out, to.volume.size) &&
+            winograd_convolve({from, to, w, in[2], geometry.pad, transposed}))
+          return;
+      const auto make_plan = transposed ? transposed_plan : direct_plan;
+      if constexpr (kIsLine<E>) {
+        const ConvPlan plan =
+            make_plan(geometry, channels, from.format, MemoryFormat::channels_last);
+        Workspace<std::uint16_t> room;
+        Convolution<E>(plan, from, {with_taps_outside(w, geometry.taps(), room), w.dtype()}, in[2],
+                       to)
+            .run();
+      } else {
+        const ConvPlan plan = make_plan(geometry, channels, from.format, dense_format(w));
+        Convolution<E>(plan, from, {w.raw_data(), w.dtype()}, in[2], to).run();
+      }
+    };
+    const bool large = tiles_pay(to.volume.batch * to.volume.pixels(), out_channels,
+                                 in_channels * geometry.taps());
+#if defined(__AVX512BF16__)
+    if (large && multiplies_by_parts(x, w)) return run(std::type_identity<HalfLine>{});
+#endif
+    visit_factors(x.dtype(), w.dtype(), y.dtype() == DType::f64, large, run);
   });
 }
 

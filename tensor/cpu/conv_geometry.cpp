@@ -5,20 +5,23 @@
 
 #include "../device/parallel.h"
 #include "convert.h"
-#include "gemm_pack.h"
+#include "gemm_tile.h"
+#include "transpose.h"
+#include "workspace.h"
 
 namespace mezzo::cpu_kernels {
 
 namespace {
 
 /** Calls copy_row(first pixel in x, pixels, to) for each row of x that lies in the layout, after
- *  setting the padding to zero. */
+ *  setting the padding to zero. The pixels are layout.pixel_step elements of E apart. */
 template <class E, class CopyRow>
 void copy_rows(const Volume& x, const PaddedLayout& layout, E* to, CopyRow copy_row) {
   if (layout.is_unpadded(x)) return copy_row(0, x.pixels(), to);
   const std::int64_t row =
       std::max<std::int64_t>(std::min(x.size[2], layout.size[2] - layout.before[2]), 0);
-  std::memset(to, 0, static_cast<std::size_t>(layout.pixels() * layout.pixel_step) * sizeof(E));
+  std::memset(static_cast<void*>(to), 0,
+              static_cast<std::size_t>(layout.pixels() * layout.pixel_step) * sizeof(E));
   for (std::int64_t z = 0; z < std::min(x.size[0], layout.size[0] - layout.before[0]); ++z)
     for (std::int64_t y = 0; y < std::min(x.size[1], layout.size[1] - layout.before[1]); ++y)
       copy_row((z * x.size[1] + y) * x.size[2], row,
@@ -71,7 +74,147 @@ void copy_pixels(const Images& x, const char* from, std::int64_t count, std::int
                     x.volume.channels / groups, to);
 }
 
+#if defined(__AVX512BF16__)
+/** As copy_padded(), for lines. Row-major images have a plane for each step of channels of a group;
+ *  channels-last pixels hold the lines of all groups. */
+template <class E>
+void copy_lines(const Images& x, std::int64_t n, std::int64_t groups, const PaddedLayout& layout,
+                E* to) {
+  const std::int64_t channels = x.volume.channels / groups, steps = steps_of<E>(channels);
+  const auto pixels_at = [&](std::int64_t pixel, std::int64_t channel) {
+    return Matrix{x.at(n, channel) + pixel * x.pixel_step() * x.item(), x.volume.dtype,
+                  x.pixel_step(), x.channel_step()};
+  };
+  if (x.channels_last())
+    return copy_rows(x.volume, layout, to, [&](std::int64_t pixel, std::int64_t count, E* row) {
+      for (std::int64_t i = 0; i < count; ++i)
+        for (std::int64_t group = 0; group < groups; ++group)
+          pack_row_panel(pixels_at(pixel + i, group * channels), 1, channels,
+                         PackedPanel(row + i * layout.pixel_step + group * steps, 1));
+    });
+  for (std::int64_t group = 0; group < groups; ++group)
+    for (std::int64_t c = 0; c < channels; c += kLineTerms, to += layout.pixels())
+      copy_rows(x.volume, layout, to, [&](std::int64_t pixel, std::int64_t count, E* row) {
+        pack_row_panel(pixels_at(pixel, group * channels + c), count,
+                       std::min<std::int64_t>(channels - c, kLineTerms), PackedPanel(row, count));
+      });
+}
+
+/** As copy_padded_step(), for lines: the factors of up to 32 images. */
+template <class E>
+void copy_lines_step(const Images& x, std::int64_t n, Channels channels, const PaddedLayout& layout,
+                     E* to) {
+  const std::int64_t first = n * kLineTerms,
+                     terms = std::min<std::int64_t>(x.volume.batch - first, kLineTerms),
+                     image = x.volume.channels * x.volume.pixels(),
+                     count = channels.end - channels.begin;
+  const auto pack = [&](const char* from, std::int64_t length, E* row) {
+    pack_row_panel({from, x.volume.dtype, 1, image}, length, terms, PackedPanel(row, length));
+  };
+  if (!x.channels_last()) {
+    for (std::int64_t c = channels.begin; c < channels.end; ++c, to += layout.pixels())
+      copy_rows(x.volume, layout, to, [&](std::int64_t pixel, std::int64_t pixels, E* row) {
+        pack(x.at(first, c) + pixel * x.item(), pixels, row);
+      });
+    return;
+  }
+  const bool whole = count == x.volume.channels && count == layout.pixel_step;
+  copy_rows(x.volume, layout, to, [&](std::int64_t pixel, std::int64_t pixels, E* row) {
+    const std::int64_t runs = whole ? 1 : pixels, length = whole ? pixels * count : count;
+    for (std::int64_t i = 0; i < runs; ++i)
+      pack(x.at(first, channels.begin) + (pixel + i) * x.pixel_step() * x.item(), length,
+           row + i * layout.pixel_step);
+  });
+}
+
+/** Copies n numbers of 16 bits. */
+MZ_ALWAYS_INLINE void copy_short(const std::uint16_t* from, std::uint16_t* to, std::int64_t n) {
+  for (; n > 0; n -= 32, from += 32, to += 32) {
+    const auto valid = static_cast<__mmask32>(n >= 32 ? ~0u : (1u << n) - 1);
+    _mm512_mask_storeu_epi16(to, valid, _mm512_maskz_loadu_epi16(valid, from));
+  }
+}
+
+/** The padded image of a group, of numbers of 16 bits, channels-last, with the sizes that the
+ *  kernel slides over. */
+class WindowSource {
+ public:
+  WindowSource(const ConvGeometry& g, std::int64_t channels) : g_(g), channels_(channels) {
+    layout_.before = g.pad;
+    for (std::size_t d = 0; d < 3; ++d)
+      layout_.size[d] = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
+    layout_.set_format(MemoryFormat::channels_last, channels);
+    room_ = Workspace<std::uint16_t>(layout_.pixels() * channels);
+  }
+
+  void set(const Images& x, std::int64_t n, std::int64_t first_channel) {
+    copy_rows(x.volume, layout_, room_.data(),
+              [&](std::int64_t pixel, std::int64_t count, std::uint16_t* row) {
+                const auto* from = reinterpret_cast<const std::uint16_t*>(
+                    x.at(n, first_channel) + pixel * x.pixel_step() * x.item());
+                if (!x.channels_last())
+                  transpose(from, x.channel_step(), row, channels_, channels_, count);
+                else
+                  for (std::int64_t i = 0; i < count; ++i)
+                    copy_short(from + i * x.pixel_step(), row + i * channels_, channels_);
+              });
+  }
+
+  /** Writes the terms of a position. */
+  void copy_window(std::int64_t z, std::int64_t y, std::int64_t x, std::uint16_t* to) const {
+    const bool adjacent = g_.dilation[2] == 1;
+    const std::int64_t runs = adjacent ? 1 : g_.kernel[2],
+                       length = (adjacent ? g_.kernel[2] : 1) * channels_;
+    for (std::int64_t i = 0; i < g_.kernel[0]; ++i)
+      for (std::int64_t j = 0; j < g_.kernel[1]; ++j)
+        for (std::int64_t k = 0; k < runs; ++k, to += length)
+          copy_short(room_.data() + layout_.offset(z * g_.stride[0] + i * g_.dilation[0],
+                                                   y * g_.stride[1] + j * g_.dilation[1],
+                                                   x * g_.stride[2] + k * g_.dilation[2]),
+                     to, length);
+  }
+
+ private:
+  const ConvGeometry& g_;
+  std::int64_t channels_;
+  PaddedLayout layout_;
+  Workspace<std::uint16_t> room_;
+};
+#endif
+
 }  // namespace
+
+#if defined(__AVX512BF16__)
+template <class E>
+void copy_windows(const Images& x, std::int64_t n, std::int64_t groups, const ConvGeometry& g,
+                  const PaddedLayout& layout, E* to) {
+  const std::int64_t channels = x.volume.channels / groups, terms = channels * g.taps(),
+                     steps = steps_of<E>(terms);
+  WindowSource source(g, channels);
+  const Workspace<std::uint16_t> window(steps * kLineTerms);
+  std::memset(window.data(), 0, static_cast<std::size_t>(steps * kLineTerms) * 2);
+  for (std::int64_t group = 0; group < groups; ++group) {
+    source.set(x, n, group * channels);
+    E* at = to + group * steps;
+    for (std::int64_t i = 0; i < g.out[0]; ++i)
+      for (std::int64_t j = 0; j < g.out[1]; ++j)
+        for (std::int64_t k = 0; k < g.out[2]; ++k, at += layout.pixel_step) {
+          if constexpr (std::is_same_v<E, BFloat16Line>) {
+            auto* line = reinterpret_cast<std::uint16_t*>(at);
+            source.copy_window(i, j, k, line);
+            copy_short(window.data(), line + terms, steps * kLineTerms - terms);
+          } else {
+            source.copy_window(i, j, k, window.data());
+            pack_row_panel({window.data(), DType::f16, terms, 1}, 1, terms, PackedPanel(at, 1));
+          }
+        }
+  }
+}
+template void copy_windows(const Images&, std::int64_t, std::int64_t, const ConvGeometry&,
+                           const PaddedLayout&, BFloat16Line*);
+template void copy_windows(const Images&, std::int64_t, std::int64_t, const ConvGeometry&,
+                           const PaddedLayout&, HalfLine*);
+#endif
 
 template <class E>
 void copy_padded(const Images& x, std::int64_t n, std::int64_t groups, const PaddedLayout& layout,
@@ -131,6 +274,24 @@ MZ_COPY_PADDED(BFloat16Pair)
 #endif
 #undef MZ_COPY_PADDED
 
+#if defined(__AVX512BF16__)
+template <>
+void copy_padded(const Images& x, std::int64_t n, std::int64_t groups, const PaddedLayout& layout,
+                 BFloat16Line* to) {
+  copy_lines(x, n, groups, layout, to);
+}
+template <>
+void copy_padded(const Images& x, std::int64_t n, std::int64_t groups, const PaddedLayout& layout,
+                 HalfLine* to) {
+  copy_lines(x, n, groups, layout, to);
+}
+template <>
+void copy_padded_step(const Images& x, std::int64_t n, Channels channels,
+                      const PaddedLayout& layout, BFloat16Line* to) {
+  copy_lines_step(x, n, channels, layout, to);
+}
+#endif
+
 std::vector<std::int64_t> position_offsets(const PaddedLayout& layout, const Extent& count,
                                            const Extent& step) {
   std::vector<std::int64_t> offsets;
@@ -156,11 +317,6 @@ std::int64_t images_per_task(std::int64_t batch, std::int64_t pixels, std::int64
   const std::int64_t enough_pixels = (128 + pixels - 1) / std::max<std::int64_t>(pixels, 1);
   const std::int64_t spread = units >= 4 ? batch : batch / 16;
   return std::clamp<std::int64_t>(enough_pixels, 1, std::max<std::int64_t>(spread, 1));
-}
-
-std::int64_t enough_tasks() {
-  const int threads = num_threads();
-  return threads == 1 ? 1 : std::min(4 * threads, 16);
 }
 
 }  // namespace mezzo::cpu_kernels

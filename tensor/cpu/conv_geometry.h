@@ -95,6 +95,14 @@ template <class E>
 void copy_padded_step(const Images& x, std::int64_t n, Channels channels,
                       const PaddedLayout& layout, E* to);
 
+#if defined(__AVX512BF16__)
+/** Writes the terms of each position of the result of a convolution, tap by tap, as lines. The
+ *  padding counts as zeros. `layout` is that of the positions, whose pixels hold all groups. */
+template <class E>
+void copy_windows(const Images& x, std::int64_t n, std::int64_t groups, const ConvGeometry& g,
+                  const PaddedLayout& layout, E* to);
+#endif
+
 /** Returns the offset of each output position's first tap, in order of output positions. */
 std::vector<std::int64_t> position_offsets(const PaddedLayout& layout, const Extent& count,
                                            const Extent& step);
@@ -107,9 +115,5 @@ std::vector<std::int64_t> in_each_channel(const PaddedLayout& layout, std::int64
  *  and weights are reused even for small images. `units` is the number of parts into which the work
  *  on one image can be divided. The result depends on the shape alone. */
 std::int64_t images_per_task(std::int64_t batch, std::int64_t pixels, std::int64_t units);
-
-/** Returns into how many tasks work is divided that could stay together: a few for each thread.
- *  Must not decide the order of a sum, whose bits do not depend on the number of threads. */
-std::int64_t enough_tasks();
 
 }  // namespace mezzo::cpu_kernels

@@ -56,10 +56,31 @@ using OffsetKernels =
 /** Returns all kernels for panels of E: see conv_micro_*.cpp. */
 template <class E> const OffsetKernels<E>& offset_kernels();
 
-template <class E> OffsetKernel<E> offset_kernel_for(int rows, int vectors) {
-  return offset_kernels<E>()[static_cast<std::size_t>(vectors - 1)]
-                            [static_cast<std::size_t>(rows - 1)];
+/** The rows of a block: `full` in a whole one, of which this one has `valid`. The offsets of the
+ *  others are those of some rows; their results do not count. */
+struct OffsetBlock {
+  int full, valid;
+};
+
+/** Computes one block with the kernel for its size. Lines need a TileScope (gemm_tile.h). */
+template <class E>
+void multiply_offsets(OffsetBlock block, int vectors, std::int64_t depth, const std::int64_t* steps,
+                      const E* x, const std::int64_t* rows, const E* b, SumOf<E>* c,
+                      bool accumulate) {
+  offset_kernels<E>()[static_cast<std::size_t>(vectors - 1)][static_cast<std::size_t>(
+      block.full - 1)](depth, steps, x, rows, b, c, accumulate);
 }
+
+#if defined(__AVX512BF16__)
+template <>
+void multiply_offsets(OffsetBlock block, int vectors, std::int64_t depth, const std::int64_t* steps,
+                      const BFloat16Line* x, const std::int64_t* rows, const BFloat16Line* b,
+                      float* c, bool accumulate);
+template <>
+void multiply_offsets(OffsetBlock block, int vectors, std::int64_t depth, const std::int64_t* steps,
+                      const HalfLine* x, const std::int64_t* rows, const HalfLine* b, float* c,
+                      bool accumulate);
+#endif
 
 template <class E, int... kRow>
 constexpr OffsetKernels<E> make_offset_kernels(std::integer_sequence<int, kRow...>) {

@@ -30,6 +30,36 @@ std::int64_t pixel_step(const ConvPlan& plan, std::int64_t taps) {
   return taps > 1 && elements % kElementsOf256Bytes == 0 ? elements + kLine : elements;
 }
 
+/** Returns the most rows of a block of lines whose positions are those of rows of `width`. */
+int block_rows(std::int64_t width) {
+  constexpr std::int64_t kTile = 16, kLeast = 12;
+  for (std::int64_t rows = kTile; rows >= kLeast; --rows)
+    if (width % rows == 0) return static_cast<int>(2 * rows);
+  return 2 * kTile;
+}
+
+/** Returns whether copying the windows of positions saves steps of lines: with few channels, most
+ * of a line's terms would be zeros. */
+bool windows_pay(const ConvGeometry& g, const ConvChannels& channels) {
+  if (channels.terms <= 2) return false;
+  const std::int64_t lines = ceil_div(channels.in * g.taps(), channels.terms);
+  return 4 * channels.in_steps() * g.taps() > 5 * lines;
+}
+
+ConvPlan window_plan(const ConvGeometry& g, const ConvChannels& channels) {
+  const ConvChannels terms{channels.in * g.taps(), channels.out, channels.terms};
+  ConvPlan plan{.groups = g.groups, .channels = terms, .window = g};
+  plan.layout.size = g.out;
+  plan.layout.set_format(MemoryFormat::channels_last, plan.pixel_elements());
+  plan.weight = {.group = terms.in * terms.out, .out_channel = terms.in, .in_channel = 1, .tap = 0};
+  Pass pass;
+  pass.rows = position_offsets(plan.layout, g.out, {1, 1, 1});
+  pass.steps = in_each_channel(plan.layout, terms.in_steps(), {0});
+  pass.taps = {0};
+  plan.passes.push_back(std::move(pass));
+  return plan;
+}
+
 /** One dimension of a transposed convolution in one phase: positions phase, phase + stride, ... of
  *  the result. */
 struct Phase {
@@ -90,6 +120,8 @@ Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z
                             plan.weight.tap);
       }
   pass.steps = in_each_channel(layout, plan.channels.in_steps(), offsets);
+  const bool is_even = layout.size[2] == x.count && layout.size[1] == y.count;
+  if (!is_even) pass.block_rows = block_rows(x.count);
   const bool all_in_order = g.stride == Extent{1, 1, 1};
   if (all_in_order) pass.places.clear();
   return pass;
@@ -99,6 +131,7 @@ Pass transposed_pass(const ConvPlan& plan, const ConvGeometry& g, const Phase& z
 
 ConvPlan direct_plan(const ConvGeometry& g, const ConvChannels& channels, MemoryFormat images,
                      MemoryFormat weight) {
+  if (windows_pay(g, channels)) return window_plan(g, channels);
   ConvPlan plan{.groups = g.groups, .channels = channels};
   plan.layout.before = g.pad;
   bool fits = g.pad == Extent{0, 0, 0};
@@ -114,6 +147,8 @@ ConvPlan direct_plan(const ConvGeometry& g, const ConvChannels& channels, Memory
   pass.steps = in_each_channel(plan.layout, channels.in_steps(),
                                position_offsets(plan.layout, g.kernel, g.dilation));
   for (std::int64_t tap = 0; tap < g.taps(); ++tap) pass.taps.push_back(tap * plan.weight.tap);
+  const bool is_even = g.stride == Extent{1, 1, 1} && plan.layout.size[2] == g.out[2];
+  if (!is_even) pass.block_rows = block_rows(g.out[2]);
   plan.passes.push_back(std::move(pass));
   return plan;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "conv_geometry.h"
@@ -19,6 +20,8 @@ struct Pass {
   std::vector<std::int64_t> places;
   // Offset of each tap's weight from the weight of its channels' first tap.
   std::vector<std::int64_t> taps;
+  // Most rows of a block of lines: such that the positions of a tile are equally far apart.
+  int block_rows = 32;
 };
 
 /** Distances of weights, in elements. */
@@ -41,6 +44,9 @@ struct ConvPlan {
   std::int64_t groups = 1;
   ConvChannels channels{};
   WeightSteps weight{};
+  // If set, the images are copied window by window: the terms of a position are adjacent, tap by
+  // tap, and the plan is that of a convolution with one tap and these terms as channels.
+  std::optional<ConvGeometry> window{};
 
   /** Returns the offset of the weight of a step from the first weight of its output channel. */
   std::int64_t weight_of(const Pass& pass, std::int64_t step) const {

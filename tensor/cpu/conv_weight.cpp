@@ -11,6 +11,7 @@
 #include "conv_winograd.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
+#include "gemm_tile.h"
 #include "transpose.h"
 #include "workspace.h"
 
@@ -25,9 +26,9 @@ template <class E> struct TapBlocks {
   TapBlocks(std::int64_t num_channels, std::int64_t num_taps, bool channels_last)
       : channels(num_channels),
         taps(num_taps),
-        by_tap(channels_last),
-        panels(channels_last ? num_channels : num_channels * num_taps),
-        of_panel(channels_last ? num_taps : 1) {}
+        by_tap(kIsLine<E> ? num_channels >= kFewChannels : channels_last),
+        panels(by_tap ? num_channels : num_channels * num_taps),
+        of_panel(by_tap ? num_taps : 1) {}
 
   std::int64_t count() const { return panels.count * of_panel; }
   int height() const { return panels.height; }
@@ -54,6 +55,9 @@ template <class E> struct TapBlocks {
             c * layout.channel_step + taps_of_channel[static_cast<std::size_t>(tap)];
     return all;
   }
+
+  /** Channels from which on blocks of lines hold one tap, so that their rows are evenly apart. */
+  static constexpr std::int64_t kFewChannels = 12;
 
   std::int64_t channels, taps;
   bool by_tap;
@@ -193,21 +197,46 @@ template <class E> class WeightGradient {
       return Matrix{image < y_.volume.batch ? y_.at(image, channel) : nullptr, y_.volume.dtype,
                     y_.channel_step(), y_.pixel_step()};
     };
-    if constexpr (Factors<E>::kTerms == 2)
+    if constexpr (kIsLine<E>)
+      pack_gradient_lines(gradients_of, n, q, to);
+    else if constexpr (kRounds<E>)
       pack_pairs(gradients_of(n), gradients_of(n + 1), columns_.valid(q), positions, panel);
     else
       pack_panel(gradients_of(n), columns_.valid(q), positions, panel);
   }
 
+  /** Packs the tiles of each position, whose rows hold pairs of images. */
+  template <class GradientsOf>
+  void pack_gradient_lines(const GradientsOf& gradients_of, std::int64_t first, std::int64_t q,
+                           E* to) const {
+    constexpr std::int64_t kLanes = RegisterBlock<E>::kLanes, kPairs = kLineTerms / 2;
+    const std::int64_t positions = y_.volume.pixels(), vectors = columns_.vectors_of(q);
+    auto* pairs = reinterpret_cast<BFloat16Pair*>(to);
+    for (std::int64_t vector = 0; vector < vectors; ++vector)
+      for (std::int64_t pair = 0; pair < kPairs; ++pair) {
+        const Matrix one = gradients_of(first + 2 * pair),
+                     other = gradients_of(first + 2 * pair + 1);
+        const PackedPanel<BFloat16Pair> panel(pairs + (vector * kPairs + pair) * kLanes, kLanes,
+                                              vectors * kPairs * kLanes);
+        if (one.data)
+          pack_pairs(from(one, vector * kLanes, 0), from(other, vector * kLanes, 0),
+                     std::min(columns_.valid(q) - vector * kLanes, kLanes), positions, panel);
+        else
+          for (std::int64_t i = 0; i < positions; ++i)
+            std::fill_n(panel.data + i * panel.step, kLanes, BFloat16Pair{0});
+      }
+  }
+
   void add_panel(T* sums, std::int64_t q, std::int64_t depth, const E* image,
                  const std::vector<std::int64_t>& rows, const E* packed, bool accumulate) {
-    const OffsetKernel<E> kernel = offset_kernel_for<E>(blocks_.height(), columns_.vectors_of(q));
-    for (std::int64_t from = 0; from < depth; from += kDepthBlock)
-      for (std::size_t row = 0; row < rows.size();
-           row += static_cast<std::size_t>(blocks_.height()))
-        kernel(std::min(kDepthBlock, depth - from), steps_.data() + from, image, rows.data() + row,
-               packed + from * columns_.packed_width(q),
-               sums + static_cast<std::int64_t>(row) * kWidth, accumulate || from > 0);
+    const TileScope<E> scope;
+    const int height = blocks_.height();
+    for (std::int64_t from = 0; from < depth; from += kDepthBlock<E>)
+      for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(height))
+        multiply_offsets<E>({height, height}, columns_.vectors_of(q),
+                            std::min(kDepthBlock<E>, depth - from), steps_.data() + from, image,
+                            rows.data() + row, packed + from * columns_.packed_width(q),
+                            sums + static_cast<std::int64_t>(row) * kWidth, accumulate || from > 0);
   }
 
   /** Computes up to kTaps weights, from number `first` on, of each output channel of a panel: sums
@@ -262,7 +291,10 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   with_dense(out[0], dims, [&](const Tensor& w) {
     WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
     if (w.dtype() != x.dtype()) weight.rows.rounds_to = x.dtype();
-    visit_factors(x.dtype(), y.dtype(), w.dtype() == DType::f64,
+    const bool large =
+        tiles_pay(w.numel() / w.size(0), to.volume.channels / attrs.groups, from.volume.batch) &&
+        to.volume.pixels() >= 4;
+    visit_factors(x.dtype(), y.dtype(), w.dtype() == DType::f64, large,
                   [&]<class E>(std::type_identity<E>) {
                     if constexpr (std::is_same_v<E, float>)
                       if (winograd_pays(geometry, from.volume.batch, from.volume.channels,

@@ -215,9 +215,8 @@ class WinogradConvolution {
     alignas(64) float sums[4 * kWidth];
     for (std::int64_t c = 0; c < channels_together(q); c += kWidth) {
       const std::int64_t panel = q + c / kWidth;
-      offset_kernel_for<float>(4, columns_.vectors_of(panel))(
-          kTaps * in_, steps_.data(), copy.data(), rows, taps_.data() + panel * tap_panel(), sums,
-          false);
+      multiply_offsets<float>({4, 4}, columns_.vectors_of(panel), kTaps * in_, steps_.data(),
+                              copy.data(), rows, taps_.data() + panel * tap_panel(), sums, false);
       for (std::int64_t i = 0; i < 4; ++i)
         if (pixels.at[i] != dropped) repair_pixel(panel, sums + i * kWidth, pixels.at[i] + c);
     }

@@ -180,12 +180,12 @@ bool weights_of_products(const float* from, std::int64_t product_step, std::int6
 void multiply_panels(const RowPanels<float>& rows, const ColumnPanels<float>& columns,
                      std::int64_t depth, const BlockRows<float>& a, const BlockColumns<float>& b,
                      std::int64_t b_panel, float* c, std::int64_t stride, bool accumulate) {
-  for (std::int64_t from = 0; from < depth; from += kDepthBlock)
+  for (std::int64_t from = 0; from < depth; from += kDepthBlock<float>)
     for (std::int64_t q = 0; q < columns.count; ++q)
       for (std::int64_t p = 0; p < rows.count; ++p) {
         const std::int64_t row = p * rows.height;
         multiply_block<float>(
-            rows.height_of(p), columns.vectors_of(q), std::min(kDepthBlock, depth - from),
+            rows.height_of(p), columns.vectors_of(q), std::min(kDepthBlock<float>, depth - from),
             {a.data + row * a.row + from * a.step, a.row, a.step},
             {b.data + q * b_panel + from * b.step, b.step}, c + row * stride + q * columns.kWidth,
             stride, accumulate || from > 0);

@@ -10,22 +10,25 @@
 #include "gemm_pack.h"
 #include "gemm_panels.h"
 #include "gemm_row.h"
+#include "gemm_tile.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
 
 namespace {
 
-/** Maximum number of elements of the shared packed operand; larger products are computed in
- *  blocks. */
-constexpr std::int64_t kMaxPacked = std::int64_t{4} << 20;
+/** Maximum number of bytes of the shared packed operand; larger products are computed in blocks. */
+constexpr std::int64_t kMaxPacked = std::int64_t{16} << 20;
 
-/** Target number of elements of a packed strip: half of an L2 cache. */
-constexpr std::int64_t kMaxStrip = std::int64_t{1} << 18;
+/** Target number of bytes of a packed strip: half of an L2 cache of 2 MB, and somewhat less for
+ *  lines, of which twice as many are read at a time. */
+template <class E>
+constexpr std::int64_t kMaxStrip = kIsLine<E> ? std::int64_t{3} << 18 : std::int64_t{1} << 20;
 
 /** Panels of the shared operand that are multiplied with a strip at a time; one depth block of them
- *  fits the L2 cache too. */
-constexpr std::int64_t kTilePanels = 10;
+ *  fits the L2 cache too. The sums of lines are finished after each panel, since products by tiles
+ *  take little longer than reading sums from the L2 cache. */
+template <class E> constexpr std::int64_t kTilePanels = kIsLine<E> ? 1 : 10;
 
 /** Desired minimum number of strips, so that they spread evenly over threads. */
 constexpr std::int64_t kEnoughStrips = 16;
@@ -49,6 +52,7 @@ constexpr double kMultiplyAddNs = 0.02, kPackNs = 0.3;
 /** Computes one block of the result whose shared operand fits the workspace. */
 template <class E> class Product {
   using T = SumOf<E>;
+  static constexpr std::int64_t kElementBytes = sizeof(E);
 
  public:
   Product(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
@@ -62,14 +66,15 @@ template <class E> class Product {
         c_(c),
         epilogue_(epilogue),
         a_in_place_(n <= kFewReaders && fast_in_place<E>(a_, k)),
-        b_in_place_(m <= kFewReaders && n % RegisterBlock<E>::kLanes == 0 && b_.row == 1 &&
-                    fast_in_place<E>(b_, k)),
+        b_in_place_(!kIsLine<E> && m <= kFewReaders && n % RegisterBlock<E>::kLanes == 0 &&
+                    b_.row == 1 && fast_in_place<E>(b_, k)),
         by_columns_(n >= m) {
     choose_strips();
   }
 
   void run() {
-    if (rows_.rows == 1) return multiply_one_row();
+    if constexpr (!kIsLine<E>)
+      if (rows_.rows == 1) return multiply_one_row();
     const Workspace<E> shared(by_columns_ ? packed_rows() : packed_columns());
     shared_ = shared.data();
     if (by_columns_ ? !a_in_place_ : !b_in_place_) pack_shared();
@@ -87,12 +92,14 @@ template <class E> class Product {
 
   void choose_strips() {
     const std::int64_t panels = by_columns_ ? columns_.count : rows_.count;
-    const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * k_;
+    const std::int64_t panel_bytes =
+        (by_columns_ ? columns_.kWidth : rows_.height) * k_ * kElementBytes;
     const std::int64_t panel_work = rows_.rows * columns_.columns * k_ / panels;
-    const std::int64_t in_cache = std::max<std::int64_t>(kMaxStrip / panel_size, 1);
+    const std::int64_t in_cache = std::max<std::int64_t>(kMaxStrip<E> / panel_bytes, 1);
     const std::int64_t worth_while =
         ceil_div(kLeastStripWork, std::max<std::int64_t>(panel_work, 1));
-    strip_ = std::clamp(ceil_div(panels, kEnoughStrips), std::min(worth_while, panels),
+    const std::int64_t enough = kIsLine<E> ? enough_tasks() : kEnoughStrips;
+    strip_ = std::clamp(ceil_div(panels, enough), std::min(worth_while, panels),
                         std::max(in_cache, std::min(worth_while, panels)));
     num_strips_ = ceil_div(panels, strip_);
     splits_ = num_splits();
@@ -126,12 +133,13 @@ template <class E> class Product {
   }
 
   void pack_row_panel(std::int64_t p, Range steps, E* to) const {
-    pack_panel(from(a_, p * rows_.height, first_term(steps)), rows_.height_of(p), terms_of(steps),
-               PackedPanel(to, rows_.height_of(p)));
+    cpu_kernels::pack_row_panel(from(a_, p * rows_.height, first_term(steps)), rows_.height_of(p),
+                                terms_of(steps), PackedPanel(to, rows_.height_of(p)));
   }
   void pack_column_panel(std::int64_t q, Range steps, E* to) const {
-    pack_panel(from(b_, q * columns_.kWidth, first_term(steps)), columns_.valid(q), terms_of(steps),
-               PackedPanel(to, columns_.packed_width(q)));
+    cpu_kernels::pack_column_panel(from(b_, q * columns_.kWidth, first_term(steps)),
+                                   columns_.valid(q), terms_of(steps),
+                                   PackedPanel(to, columns_.packed_width(q)));
   }
 
   static std::int64_t first_term(Range steps) { return steps.begin * Factors<E>::kTerms; }
@@ -150,10 +158,7 @@ template <class E> class Product {
     const bool packs = by_columns_ ? !b_in_place_ : !a_in_place_;
     const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * depth;
     const Workspace<E> packed(packs ? (mine.end - mine.begin) * panel_size : 0);
-    for (std::int64_t i = mine.begin; packs && i < mine.end; ++i) {
-      E* to = packed.data() + (i - mine.begin) * panel_size;
-      by_columns_ ? pack_column_panel(i, steps, to) : pack_row_panel(i, steps, to);
-    }
+    if (packs) pack_strip(mine, steps, packed.data(), panel_size);
     // Panels are addressed from number 0 on, so `first` is 0 for operands read in place.
     const Panels<E> own{packed.data(), mine.begin, panel_size, 0},
         all{shared_, 0, (by_columns_ ? rows_.height : columns_.kWidth) * k_, steps.begin};
@@ -162,11 +167,27 @@ template <class E> class Product {
         a_in_place_ ? panels_in_place<E>(a_, rows_.height, steps.begin) : (by_columns_ ? all : own),
         b_in_place_ ? panels_in_place<E>(b_, columns_.kWidth, steps.begin)
                     : (by_columns_ ? own : all)};
-    for (std::int64_t first = 0; first < others; first += kTilePanels) {
-      const Range tile{first, std::min(first + kTilePanels, others)};
+    for (std::int64_t first = 0; first < others; first += kTilePanels<E>) {
+      const Range tile{first, std::min(first + kTilePanels<E>, others)};
       multiply_tile(operands, by_columns_ ? tile : mine, by_columns_ ? mine : tile, depth, c,
                     epilogue);
     }
+  }
+
+  /** Packs the panels of a strip. Lines are packed one step of all panels after another, since
+   *  lanes that are adjacent in memory fill only a cache line of a panel. */
+  void pack_strip(Range panels, Range steps, E* to, std::int64_t panel_size) const {
+    const bool by_steps = kIsLine<E> && (by_columns_ ? b_.row : a_.row) == 1;
+    const std::int64_t run = by_steps ? 1 : steps.end - steps.begin;
+    for (std::int64_t at = steps.begin; at < steps.end; at += run)
+      for (std::int64_t i = panels.begin; i < panels.end; ++i) {
+        E* panel = to + (i - panels.begin) * panel_size;
+        const Range part{at, std::min(at + run, steps.end)};
+        if (by_columns_)
+          pack_column_panel(i, part, panel + (at - steps.begin) * columns_.packed_width(i));
+        else
+          pack_row_panel(i, part, panel + (at - steps.begin) * rows_.height_of(i));
+      }
   }
 
   void multiply() const {
@@ -250,7 +271,8 @@ template <class E>
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
               const MatrixOut& c, const Epilogue& epilogue) {
   const std::int64_t block =
-      std::max<std::int64_t>(kMaxPacked / steps_of<E>(k), 8 * RegisterBlock<E>::kColumns);
+      std::max<std::int64_t>(kMaxPacked / (steps_of<E>(k) * static_cast<std::int64_t>(sizeof(E))),
+                             8 * RegisterBlock<E>::kColumns);
   // Only the smaller side is packed as a whole, so only that one is divided.
   const std::int64_t rows = n >= m ? block : m, columns = n >= m ? n : block;
   for (std::int64_t j = 0; j < n; j += columns)
@@ -263,6 +285,16 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, c
     }
 }
 
+#if defined(__AVX512BF16__)
+/** Returns whether a product of f16 operands is computed by their bf16 parts: by tiles, and all
+ *  factors are finite. (The parts of an infinity would give nan.) */
+bool products_by_parts(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a,
+                       const Matrix& b) {
+  return a.dtype == DType::f16 && b.dtype == DType::f16 && multiplies_half_by_parts() &&
+         is_finite(a, m, k) && is_finite(b, k, n);
+}
+#endif
+
 }  // namespace
 
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
@@ -273,7 +305,12 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const
   const bool wide = c.dtype == DType::f64;
   if (k == 0)
     return wide ? zero_sums<double>(m, n, c, epilogue) : zero_sums<float>(m, n, c, epilogue);
-  visit_factors(a.dtype, b.dtype, wide,
+  const bool large = tiles_pay(m, n, k);
+#if defined(__AVX512BF16__)
+  if (large && !wide && products_by_parts(m, n, k, a, b))
+    return multiply<HalfLine>(m, n, k, a, b, c, epilogue);
+#endif
+  visit_factors(a.dtype, b.dtype, wide, large,
                 [&]<class E>(std::type_identity<E>) { multiply<E>(m, n, k, a, b, c, epilogue); });
 }
 

@@ -1,11 +1,12 @@
-// The elements of the panels of a matrix product: numbers, or pairs of bf16 numbers where the CPU
-// has instructions that multiply pairs and sum them in f32.
+// The elements of the panels of a matrix product: numbers; pairs of bf16 numbers where the CPU has
+// instructions that multiply pairs and sum them in f32; or lines of 32 terms, the rows of tiles.
 #pragma once
 
 #include <utility>
 
 #include "../core/dtype.h"
 #include "../core/numerics.h"
+#include "../device/tile_unit.h"
 #include "simd.h"
 
 namespace mezzo::cpu_kernels {
@@ -15,7 +16,24 @@ struct BFloat16Pair {
   std::uint32_t bits;
 };
 
-/** The arithmetic of panel elements of type E: float, double or BFloat16Pair. */
+#if defined(__AVX512BF16__)
+/** The terms of a step of tiles: a row of a tile (gemm_tile.h). */
+inline constexpr int kLineTerms = 32;
+
+/** The bf16 factors of 32 consecutive terms of a sum. */
+struct alignas(64) BFloat16Line {
+  BFloat16 factors[kLineTerms];
+};
+
+/** The f16 factors of 32 consecutive terms. Each is exactly the sum of two bf16 numbers, which are
+ *  `high` (the rounded factor) and `low` (what is left). */
+struct alignas(64) HalfLine {
+  BFloat16 high[kLineTerms], low[kLineTerms];
+};
+#endif
+
+/** The arithmetic of panel elements of type E: float, double, BFloat16Pair; of BFloat16Line and
+ *  HalfLine, only the sizes. */
 template <class E> struct Factors {
   using Sum = E;                    // the type of the sums of products
   static constexpr int kTerms = 1;  // terms of a sum per element
@@ -47,6 +65,22 @@ template <> struct Factors<BFloat16Pair> {
 };
 #endif
 
+#if defined(__AVX512BF16__)
+template <> struct Factors<BFloat16Line> {
+  using Sum = float;
+  static constexpr int kTerms = kLineTerms;
+};
+template <> struct Factors<HalfLine> {
+  using Sum = float;
+  static constexpr int kTerms = kLineTerms;
+};
+#endif
+
+/** Whether elements of E are multiplied by tiles: they are lines. */
+template <class E> inline constexpr bool kIsLine = Factors<E>::kTerms > 2;
+/** Whether operands computed in f32 are rounded to 16 bits to become panel elements. */
+template <class E> inline constexpr bool kRounds = Factors<E>::kTerms > 1;
+
 template <class E> using SumOf = typename Factors<E>::Sum;
 
 /** Returns the number of elements that hold the factors of `terms` terms. */
@@ -55,14 +89,19 @@ template <class E> constexpr std::int64_t steps_of(std::int64_t terms) {
 }
 
 /** Calls f(std::type_identity<E>) with the panel elements of a product of operands of types a and
- *  b. Pairs need bf16 operands, the instruction, and exact_products() off. */
-template <class F> decltype(auto) visit_factors(DType a, DType b, bool sums_in_f64, F&& f) {
+ *  b, by the instructions that cpu_isa() says are fastest, or in f32 with exact_products().
+ *  `tiles_pay`: whether the product is large enough for tiles. */
+template <class F>
+decltype(auto) visit_factors(DType a, DType b, bool sums_in_f64, bool tiles_pay, F&& f) {
   if (sums_in_f64) return f(std::type_identity<double>{});
 #if defined(__AVX512BF16__)
-  if (a == DType::bf16 && b == DType::bf16 && !exact_products())
-    return f(std::type_identity<BFloat16Pair>{});
+  if (a == DType::bf16 && b == DType::bf16 && !exact_products()) {
+    const CpuIsa isa = product_isa();
+    if (isa == CpuIsa::v4_amx && tiles_pay) return f(std::type_identity<BFloat16Line>{});
+    if (isa == CpuIsa::v4_bf16) return f(std::type_identity<BFloat16Pair>{});
+  }
 #else
-  static_cast<void>(a), static_cast<void>(b);
+  static_cast<void>(a), static_cast<void>(b), static_cast<void>(tiles_pay);
 #endif
   return f(std::type_identity<float>{});
 }

@@ -11,9 +11,12 @@
 namespace mezzo::cpu_kernels {
 
 /** Size of the register block of panels of E. kRows x kVectors accumulators, kVectors of B and one
- *  of A use all registers. */
+ *  of A use all registers; four tiles of sums, two of A and two of B are all tiles. */
 template <class E> struct RegisterBlock {
-  static constexpr int kRows = kVectorBytes == 64 ? 14 : kVectorBytes == 32 ? 6 : 4;
+  static constexpr int kRows = kIsLine<E>           ? 32
+                               : kVectorBytes == 64 ? 14
+                               : kVectorBytes == 32 ? 6
+                                                    : 4;
   static constexpr int kVectors = 2;
   static constexpr int kLanes = Simd<SumOf<E>>::kWidth;  // columns per vector
   static constexpr int kColumns = kVectors * kLanes;
@@ -111,13 +114,25 @@ using MicroKernels = std::array<
 /** Returns all kernels for panels of E: see gemm_micro_*.cpp. */
 template <class E> const MicroKernels<E>& micro_kernels();
 
-/** Computes the product of one register block of `rows` rows and `vectors` vectors of columns. */
+/** Computes the product of one register block of `rows` rows and `vectors` vectors of columns.
+ * Lines need a TileScope (gemm_tile.h). */
 template <class E>
 void multiply_block(int rows, int vectors, std::int64_t depth, const BlockRows<E>& a,
                     const BlockColumns<E>& b, SumOf<E>* c, std::int64_t stride, bool accumulate) {
   micro_kernels<E>()[a.row == 1 ? 0 : 1][static_cast<std::size_t>(vectors - 1)]
                     [static_cast<std::size_t>(rows - 1)](depth, a, b, c, stride, accumulate);
 }
+
+#if defined(__AVX512BF16__)
+template <>
+void multiply_block(int rows, int vectors, std::int64_t depth, const BlockRows<BFloat16Line>& a,
+                    const BlockColumns<BFloat16Line>& b, float* c, std::int64_t stride,
+                    bool accumulate);
+template <>
+void multiply_block(int rows, int vectors, std::int64_t depth, const BlockRows<HalfLine>& a,
+                    const BlockColumns<HalfLine>& b, float* c, std::int64_t stride,
+                    bool accumulate);
+#endif
 
 template <class E, bool kAlong, int... kRow>
 constexpr typename MicroKernels<E>::value_type make_micro_kernels(

@@ -2,6 +2,8 @@
 // rounds them once.
 #include "gemm_panels.h"
 
+#include "../device/parallel.h"
+#include "gemm_tile.h"
 #include "narrow.h"
 #include "prefetch.h"
 #include "workspace.h"
@@ -127,7 +129,10 @@ template <class E> class Tile {
   }
 
   std::int64_t padded_columns() const {
-    return (column_panels_.end - column_panels_.begin) * x_.columns.kWidth;
+    // Rows that are whole kilobytes apart would evict each other from the L1 cache.
+    constexpr std::int64_t kLine = 16;
+    return (column_panels_.end - column_panels_.begin) * x_.columns.kWidth +
+           (kIsLine<E> ? kLine : 0);
   }
 
   void add_block(std::int64_t p, std::int64_t q, Range steps, bool accumulate) {
@@ -138,7 +143,7 @@ template <class E> class Tile {
     const BlockColumns<E> b = x_.b.columns_of(q, width, steps.begin);
     T* to =
         sums_ + (p * x_.rows.height - first_row_) * stride_ + q * x_.columns.kWidth - first_column_;
-    if (!accumulate) prefetch_result(p, q);
+    if (!kIsLine<E> && !accumulate) prefetch_result(p, q);
     // In scratch memory, full vectors may extend past the last column; in the result they must not.
     if (!in_place_ || valid == width)
       return multiply_block(height, vectors, depth, a, b, to, stride_, accumulate);
@@ -172,12 +177,18 @@ template <class E> class Tile {
 
 }  // namespace
 
+std::int64_t enough_tasks() {
+  const int threads = num_threads();
+  return threads == 1 ? 1 : std::min(4 * threads, 16);
+}
+
 template <class E>
 void multiply_tile(const Operands<E>& x, Range row_panels, Range column_panels, std::int64_t depth,
                    const MatrixOut& c, const Epilogue& epilogue) {
+  const TileScope<E> scope;
   Tile<E> tile(x, row_panels, column_panels, c, epilogue);
-  for (std::int64_t at = 0; at < depth; at += kDepthBlock)
-    tile.add({at, std::min(at + kDepthBlock, depth)}, at > 0);
+  for (std::int64_t at = 0; at < depth; at += kDepthBlock<E>)
+    tile.add({at, std::min(at + kDepthBlock<E>, depth)}, at > 0);
   tile.finish();
 }
 
@@ -192,6 +203,10 @@ template void multiply_tile(const Operands<double>&, Range, Range, std::int64_t,
 #if defined(__AVX512BF16__)
 template void multiply_tile(const Operands<BFloat16Pair>&, Range, Range, std::int64_t,
                             const MatrixOut&, const Epilogue&);
+template void multiply_tile(const Operands<BFloat16Line>&, Range, Range, std::int64_t,
+                            const MatrixOut&, const Epilogue&);
+template void multiply_tile(const Operands<HalfLine>&, Range, Range, std::int64_t, const MatrixOut&,
+                            const Epilogue&);
 #endif
 
 }  // namespace mezzo::cpu_kernels

@@ -12,11 +12,14 @@ namespace mezzo::cpu_kernels {
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/** The division of the rows of A into panels of equal height, as high as the registers allow. */
+/** The division of the rows of A into panels of equal height, as high as the registers allow. Lines
+ *  have whole tiles instead, as far as there are enough rows. */
 template <class E> struct RowPanels {
-  explicit RowPanels(std::int64_t m) : rows(m) {
+  /** `most`: the most rows of a panel of lines. */
+  explicit RowPanels(std::int64_t m, int most = RegisterBlock<E>::kRows) : rows(m) {
     const std::int64_t least = ceil_div(m, RegisterBlock<E>::kRows);
-    height = static_cast<int>(ceil_div(m, std::max<std::int64_t>(least, 1)));
+    height = static_cast<int>(kIsLine<E> ? std::min<std::int64_t>(m, most)
+                                         : ceil_div(m, std::max<std::int64_t>(least, 1)));
     count = height == 0 ? 0 : ceil_div(m, height);
   }
   int height_of(std::int64_t panel) const {
@@ -45,21 +48,28 @@ template <class E> struct ColumnPanels {
   std::int64_t columns, count;
 };
 
-/** Depth of one pass. A column panel of this depth fits the L1 cache, a tile's row panels the L2
- *  cache. */
-inline constexpr std::int64_t kDepthBlock = 512;
+/** Depth of one pass, in steps. A column panel of this depth fits the L1 cache, a tile's row panels
+ *  the L2 cache. Panels of lines have 16 KB, so that one of each operand fits the L1 cache. */
+template <class E>
+inline constexpr std::int64_t kDepthBlock = kIsLine<E> ? 512 / static_cast<int>(sizeof(E)) : 512;
+
+/** Returns into how many tasks work is divided that could stay together: a few for each thread.
+ *  Must not decide the order of a sum, whose bits do not depend on the number of threads. */
+std::int64_t enough_tasks();
 
 /** The panels begin..end-1. */
 struct Range {
   std::int64_t begin, end;
 };
 
-/** Returns whether the register blocks can read an operand's lanes (rows of A, columns of B) in
- *  place, without packing. Pairs are read in place if their factors are adjacent, which needs whole
- *  pairs. */
+/** Returns whether the register blocks can read an operand's lanes (rows of A; columns of B, except
+ *  lines) in place, without packing. Pairs and lines are read in place if their factors are
+ *  adjacent and none is cut off. */
 template <class E> bool readable(const Matrix& lanes, std::int64_t terms) {
-  if constexpr (Factors<E>::kTerms == 2)
-    return lanes.column == 1 && lanes.row % 2 == 0 && terms % 2 == 0;
+  constexpr std::int64_t kTerms = Factors<E>::kTerms;
+  if constexpr (kTerms > 1)
+    return lanes.column == 1 && lanes.row % kTerms == 0 && terms % kTerms == 0 &&
+           sizeof(E) == kTerms * sizeof(BFloat16) && lanes.dtype == DType::bf16;
   else
     return lanes.dtype == dtype_of<E>() && lanes.column != 0 &&
            (lanes.row == 1 || lanes.column == 1);

@@ -48,7 +48,7 @@ template <class E, class Units> class LayerForward {
         h_(plan_.batch * size_),
         c_(plan_.batch * hidden_),
         raw_(in[7].defined() ? plan_.batch * hidden_ : 0),
-        packed_(plan_.batch * std::max(size_, hidden_)),
+        packed_(plan_.batch * steps_of<E>(std::max(size_, hidden_))),
         bias_(columns_),
         apart_(columns_) {
     if (in[7].defined()) projection_.emplace(matrix_of(in[7]), 1, size_, hidden_);
@@ -165,10 +165,12 @@ template <class E, class Units> class LayerForward {
 
 void op::RecurrentLayer::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const DType dtype = in[0].dtype();
-  visit_factors(dtype, in[4].dtype(), dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
-    visit_cell<SumOf<E>>(attrs.kind,
-                         [&]<class Units>(Units) { LayerForward<E, Units>(in, out, attrs).run(); });
-  });
+  const bool large = tiles_pay(in[0].shape()[1], in[4].shape()[0], in[4].shape()[1]);
+  visit_factors(
+      dtype, in[4].dtype(), dtype == DType::f64, large, [&]<class E>(std::type_identity<E>) {
+        visit_cell<SumOf<E>>(
+            attrs.kind, [&]<class Units>(Units) { LayerForward<E, Units>(in, out, attrs).run(); });
+      });
 }
 
 }  // namespace mezzo

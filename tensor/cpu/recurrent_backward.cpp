@@ -43,7 +43,7 @@ template <class E, class Units> class LayerBackward {
         gc_(plan_.batch * hidden_),
         c0_(plan_.batch * hidden_),
         direct_(plan_.batch * hidden_),
-        packed_(plan_.batch * std::max(columns_, size_)) {
+        packed_(plan_.batch * steps_of<E>(std::max(columns_, size_))) {
     if (in[kWhr].defined()) {
       projection_.emplace(matrix_of(in[kWhr]).transposed(), 1, hidden_, size_);
       projected_ = Workspace<T>(plan_.rows * size_);
@@ -260,11 +260,13 @@ template <class E, class Units> class LayerBackward {
 
 void op::RecurrentLayerBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const DType dtype = in[kX].dtype();
-  visit_factors(dtype, in[kWhh].dtype(), dtype == DType::f64, [&]<class E>(std::type_identity<E>) {
-    visit_cell<SumOf<E>>(attrs.forward.kind, [&]<class Units>(Units) {
-      LayerBackward<E, Units>(in, out, attrs).run();
-    });
-  });
+  const bool large = tiles_pay(in[kX].shape()[1], in[kWhh].shape()[0], in[kWhh].shape()[1]);
+  visit_factors(dtype, in[kWhh].dtype(), dtype == DType::f64, large,
+                [&]<class E>(std::type_identity<E>) {
+                  visit_cell<SumOf<E>>(attrs.forward.kind, [&]<class Units>(Units) {
+                    LayerBackward<E, Units>(in, out, attrs).run();
+                  });
+                });
 }
 
 }  // namespace mezzo

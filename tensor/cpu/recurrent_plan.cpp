@@ -34,7 +34,7 @@ FixedOperand<E>::FixedOperand(const Matrix& x, std::int64_t blocks, std::int64_t
         from.data =
             static_cast<const char*>(x.data) + (block * columns + panel * kWidth) * x.row *
                                                    static_cast<std::int64_t>(item_size(x.dtype));
-        pack_panel(
+        pack_column_panel(
             from, panels_.valid(panel), terms,
             PackedPanel(room_.data() + index * kWidth * depth_, panels_.packed_width(panel)));
       },
@@ -62,6 +62,7 @@ template class FixedOperand<float>;
 template class FixedOperand<double>;
 #if defined(__AVX512BF16__)
 template class FixedOperand<BFloat16Pair>;
+template class FixedOperand<BFloat16Line>;
 #endif
 template void load_state(const Tensor&, const SequencePlan&, std::int64_t, float*);
 template void load_state(const Tensor&, const SequencePlan&, std::int64_t, double*);

@@ -6,6 +6,7 @@
 #include "convert.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
+#include "gemm_tile.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -33,6 +34,7 @@ template <class E> class FixedOperand {
                 SumOf<E>* c) const {
     const E* b = room_.data() + (block * panels_.count + panel) * kWidth * depth_;
     const int vectors = panels_.vectors_of(panel);
+    const TileScope<E> scope;
     for (std::int64_t p = 0; p < rows.count; ++p)
       multiply_block<E>(
           rows.height_of(p), vectors, depth_, {a + p * rows.height * depth_, 1, rows.height_of(p)},
@@ -47,23 +49,24 @@ template <class E> class FixedOperand {
   Workspace<E> room_;
 };
 
-/** Packs rows [0, n) of a row-major matrix with `terms` columns as a left operand; pairs round. */
+/** Packs rows [0, n) of a row-major matrix with `terms` columns as a left operand; pairs and
+ *  lines round. */
 template <class E>
 RowPanels<E> pack_rows(const SumOf<E>* x, std::int64_t n, std::int64_t terms, E* to) {
   const RowPanels<E> panels(n);
   for (std::int64_t p = 0; p < panels.count; ++p)
-    pack_panel({x + p * panels.height * terms, dtype_of<SumOf<E>>(), terms, 1}, panels.height_of(p),
-               terms,
-               PackedPanel(to + p * panels.height * steps_of<E>(terms), panels.height_of(p)));
+    pack_row_panel({x + p * panels.height * terms, dtype_of<SumOf<E>>(), terms, 1},
+                   panels.height_of(p), terms,
+                   PackedPanel(to + p * panels.height * steps_of<E>(terms), panels.height_of(p)));
   return panels;
 }
 
 /** Returns row-major values as an operand of gemm() next to operands of E: themselves, or for pairs
- *  a copy rounded to bf16 in `room`. */
+ *  and lines a copy rounded to bf16 in `room`. */
 template <class E>
 Matrix product_operand(const SumOf<E>* x, std::int64_t rows, std::int64_t columns,
                        Workspace<BFloat16>& room) {
-  if constexpr (Factors<E>::kTerms == 1) {
+  if constexpr (!kRounds<E>) {
     return {x, dtype_of<E>(), columns, 1};
   } else {
     room = Workspace<BFloat16>(rows * columns);

@@ -58,6 +58,7 @@ const char* words_for(CpuIsa isa) {
     case CpuIsa::v3: return "x86-64-v3, ";
     case CpuIsa::v4: return "x86-64-v4, ";
     case CpuIsa::v4_bf16: return "x86-64-v4 with AVX512-BF16, ";
+    case CpuIsa::v4_amx: return "x86-64-v4 with AMX-BF16, ";
   }
   return "";
 }

@@ -32,7 +32,7 @@ class CpuAllocator final : public CachingAllocator {
   /** Allocates a block. Large blocks request huge pages, whose first touch takes a third of the
    *  time that small pages take. */
   void* system_allocate(std::size_t bytes) override {
-    const bool large = bytes >= 2 * kHugePage;
+    const bool large = bytes >= kHugePage;
     const std::size_t alignment = large ? kHugePage : kAlignment;
     void* block = nullptr;
     if (posix_memalign(&block, alignment, bytes) != 0) return nullptr;

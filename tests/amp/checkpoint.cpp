@@ -185,8 +185,7 @@ TEST_CASE("a parameter that thawed before the save keeps its master's low bits",
   CHECK(run_from(true, false) == whole);
 }
 
-TEST_CASE("a resumed training reports that bf16 products are computed in another way",
-          "[checkpoint]") {
+TEST_CASE("a resumed training reports that products are computed in another way", "[checkpoint]") {
   const files::Directory directory;
   Run run({.surface = "O0"});
   run.steps(1);
@@ -195,13 +194,12 @@ TEST_CASE("a resumed training reports that bf16 products are computed in another
     const ExactProducts scope(true);
     path = amp::save_checkpoint(directory.path(), run.parts());
   }
-  CHECK(files::read(path + "/state.json").find("\"cpu_multiplies_bf16\": false") !=
-        std::string::npos);
+  CHECK(files::read(path + "/state.json").find("\"cpu_products\": \"f32\"") != std::string::npos);
   const auto reports = [&] {
     nets::LogCapture log;
     amp::load_checkpoint(path, run.parts());
     return std::count_if(log.lines.begin(), log.lines.end(), [](const std::string& line) {
-      return line.find("products of bf16 operands were computed in f32 and are now") !=
+      return line.find("products of 16-bit operands were computed in f32 and are now") !=
              std::string::npos;
     });
   };

@@ -104,7 +104,7 @@ def facts_and_times(folder):
     expect(report['cpu_model'] == (model[1] if model else ''), 'CPU', report)
     expect(report['cores'] == len(os.sched_getaffinity(0)), 'cores', report)
     expect(report['threads'] == 1, 'threads', report)
-    expect(report['cpu_isa'] in ('baseline', 'v3', 'v4', 'bf16'), 'instruction set', report)
+    expect(report['cpu_isa'] in ('baseline', 'v3', 'v4', 'bf16', 'amx'), 'instruction set', report)
     expect(re.fullmatch(r'(gcc|clang) \d+\.\d+\.\d+', report['compiler']), 'compiler', report)
     expect('cpu_arch=' in report['flags'] and 'optimization=' in report['flags'], 'flags', report)
     expect(re.fullmatch(r'\d+\.\d+\.\d+', report['mezzo']), 'version', report)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from check import Expectations, skip
 
-ISAS = ('v3', 'v4', 'bf16')
+ISAS = ('v3', 'v4', 'bf16', 'amx')
 expect = Expectations()
 
 
@@ -35,14 +35,19 @@ def expect_success(done, what):
 def main(samples, tests):
     custom_op = Path(samples) / 'custom_op'
     for isa in ('avx2', 'V3', 'v5', 'v3 '):
-        expect_line(run(isa, custom_op), 2, 'expected v3, v4 or bf16', f'MEZZO_CPU_ISA={isa}')
+        expect_line(run(isa, custom_op), 2, 'expected v3, v4, bf16 or amx', f'MEZZO_CPU_ISA={isa}')
     expect_success(run('v5', tests, '[unknown_isa]'), 'the error for an unknown name')
     here = [isa for isa in ISAS if run(isa, custom_op).returncode == 0]
     expect('v3' in here, 'this CPU lacks v3')
     for isa in here:
         expect_success(run(isa, tests, '[cpu_isa]'), f'MEZZO_CPU_ISA={isa}')
-    for isa in ISAS[len(here):]:
-        expect_line(run(isa, custom_op), 2, 'this CPU lacks', f'MEZZO_CPU_ISA={isa}')
+    for isa in ISAS:
+        if isa not in here:
+            part = 'AMX cannot be used: ' if isa == 'amx' else 'this CPU lacks'
+            expect_line(run(isa, custom_op), 2, part, f'MEZZO_CPU_ISA={isa}')
+    if 'amx' in here:
+        expect_success(run('', tests, '[.small_signal_stack]'), 'a refused permission')
+        expect_success(run('amx', tests, '[.small_signal_stack]'), 'a refused permission for amx')
 
     emulator = shutil.which('qemu-x86_64')
     if not emulator and not expect.failures:
@@ -57,8 +62,9 @@ def main(samples, tests):
     # The emulator has no AVX-512.
     medium = [emulator, '-cpu', 'max']
     expect_success(run('', *medium, tests, '[cpu_isa]'), 'a CPU with v3')
-    for isa in ('v4', 'bf16'):
-        expect_line(run(isa, *medium, custom_op), 2, 'this CPU lacks', f'MEZZO_CPU_ISA={isa} at v3')
+    for isa in ('v4', 'bf16', 'amx'):
+        part = 'AMX cannot be used: the CPU' if isa == 'amx' else 'this CPU lacks'
+        expect_line(run(isa, *medium, custom_op), 2, part, f'MEZZO_CPU_ISA={isa} at v3')
     print(f'chosen here: {", ".join(here)}; emulated: a CPU below v3, one with v3')
     expect.verdict()
 

@@ -206,11 +206,17 @@ TEST_CASE("magnitudes below 2^-126 count as zero where the CPU multiplies bf16",
           "[bf16_products]") {
   const double tiny = std::ldexp(1.0, -130), normal = std::ldexp(1.0, -126);
   const double expected = cpu_multiplies_bf16() ? 0 : tiny;
-  CHECK(product({tiny, 0}, {1, 0}, false) == expected);
-  CHECK(product({std::ldexp(1.0, -70), 0}, {std::ldexp(1.0, -60), 0}, false) == expected);
-  CHECK(product({tiny, 0}, {1, 0}, true) == tiny);
-  CHECK(product({normal, 0}, {1, 0}, false) == normal);
-  CHECK(product({std::ldexp(1.0, -63), 0}, {std::ldexp(1.0, -63), 0}, false) == normal);
+  // So many terms that tiles pay.
+  const auto of = [](double a, double b, bool exact) {
+    Vector x(40, 0), y(40, 0);
+    x[3] = a, y[3] = b;
+    return product(x, y, exact);
+  };
+  CHECK(of(tiny, 1, false) == expected);
+  CHECK(of(std::ldexp(1.0, -70), std::ldexp(1.0, -60), false) == expected);
+  CHECK(of(tiny, 1, true) == tiny);
+  CHECK(of(normal, 1, false) == normal);
+  CHECK(of(std::ldexp(1.0, -63), std::ldexp(1.0, -63), false) == normal);
 }
 
 TEST_CASE("bf16 products have the same bits in every run and with any number of threads",

@@ -2,8 +2,11 @@
 // values of MEZZO_CPU_ISA and on emulated CPUs.
 #include <mezzo.h>
 
+#include <signal.h>
+
 #include <atomic>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +22,34 @@ TEST_CASE("kernels use the instruction set that MEZZO_CPU_ISA names", "[cpu_isa]
   if (cpu_isa() != CpuIsa::baseline)
     CHECK(description(cpu).find(cpu_isa() == CpuIsa::v3 ? "x86-64-v3" : "x86-64-v4") == 5);
   CHECK(sum(ones({4}) + ones({4})).item<int>() == 8);
+}
+
+TEST_CASE("the chosen instruction set is printed", "[.isa_name]") {
+  std::cout << "\nchosen: " << str(cpu_isa()) << "\n";
+}
+
+TEST_CASE("AMX is not used while a signal stack refuses the permission", "[.small_signal_stack]") {
+  static char memory[4096];
+  const stack_t small{.ss_sp = memory, .ss_flags = 0, .ss_size = sizeof memory};
+  REQUIRE(sigaltstack(&small, nullptr) == 0);
+  const char* named = std::getenv("MEZZO_CPU_ISA");
+  if (named && *named) {
+    for (int i = 0; i < 2; ++i)
+      CHECK_THROWS_WITH_AS_TEXT(cpu_isa(), ValueError,
+                                "MEZZO_CPU_ISA: AMX cannot be used: the kernel refuses the "
+                                "permission");
+    return;
+  }
+  std::vector<std::string> lines;
+  const LogSink before = set_log_sink([&](Severity severity, std::string_view line) {
+    if (severity == Severity::warning) lines.emplace_back(line);
+  });
+  const Tensor a = ones({64, 64}, {.dtype = bf16});
+  CHECK(all(mm(a, a) == 64).item<bool>());
+  CHECK(cpu_isa() < CpuIsa::v4_amx);
+  set_log_sink(before);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("AMX is not used: the kernel refuses the permission") != std::string::npos);
 }
 
 TEST_CASE("an exception of a kernel keeps its type, also from another thread", "[cpu_isa]") {
