@@ -270,6 +270,11 @@ void zero_sums(std::int64_t m, std::int64_t n, const MatrixOut& c, const Epilogu
 template <class E>
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
               const MatrixOut& c, const Epilogue& epilogue) {
+  // Right operands of lines are transposed if their terms are adjacent, left ones if they are not.
+  // So where the terms of both are, the smaller one becomes the right operand.
+  if (kIsLine<E> && n > m && a.column == 1 && b.row == 1)
+    return multiply<E>(n, m, k, b.transposed(), a.transposed(), c.transposed(),
+                       epilogue.transposed());
   const std::int64_t block =
       std::max<std::int64_t>(kMaxPacked / (steps_of<E>(k) * static_cast<std::int64_t>(sizeof(E))),
                              8 * RegisterBlock<E>::kColumns);

@@ -6,6 +6,7 @@
 #include "gemm_tile.h"
 #include "narrow.h"
 #include "prefetch.h"
+#include "transpose.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -116,6 +117,7 @@ template <class E> class Tile {
   void finish() {
     const bool finished = in_place_ && epilogue_.alpha == 1 && epilogue_.beta == 0 && !c_.rounds_to;
     if (finished) return;
+    if (c_.row == 1 && c_.column != 1) return finish_columns();
     for (std::int64_t i = 0; i < num_rows_; ++i)
       finish_row(sums_ + i * stride_, first_row_ + i, first_column_, num_columns_, c_, epilogue_);
   }
@@ -126,6 +128,17 @@ template <class E> class Tile {
   static bool can_sum_in(const MatrixOut& c, const Epilogue& epilogue) {
     return c.dtype == dtype_of<T>() && c.column == 1 &&
            (epilogue.beta == 0 || epilogue.addend.data != c.data);
+  }
+
+  /** Finishes a column-major result: columns of the tile are rows of the result's memory. */
+  void finish_columns() const {
+    const Workspace<T> columns(num_rows_ * num_columns_);
+    transpose(sums_, stride_, columns.data(), num_rows_, num_rows_, num_columns_);
+    const MatrixOut c = c_.transposed();
+    const Epilogue epilogue = epilogue_.transposed();
+    for (std::int64_t j = 0; j < num_columns_; ++j)
+      finish_row(columns.data() + j * num_rows_, first_column_ + j, first_row_, num_rows_, c,
+                 epilogue);
   }
 
   std::int64_t padded_columns() const {

@@ -116,7 +116,7 @@ template <class X> void prefetch_square(const Square<X>& x) {
     for (int i = 0; i < kLanes; ++i)
       __builtin_prefetch(x.data + i * x.lane + 256 / static_cast<int>(sizeof(X)));
   else
-    for (int i = 0; i < kLineTerms; ++i) __builtin_prefetch(x.data + (kLineTerms + i) * x.term);
+    for (int i = 0; i < kLineTerms; ++i) __builtin_prefetch(x.data + (kLineTerms + i) * x.term, 0, 2);
 }
 
 /** Writes the tiles of 32 columns that are adjacent in memory. */
@@ -125,8 +125,8 @@ void pack_adjacent_columns(const BFloat16* x, std::int64_t term, BFloat16Line* t
   // exchanged.
   const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
   for (int pair = 0; pair < kLanes; ++pair, x += 2 * term) {
-    __builtin_prefetch(x + kLineTerms * term);
-    __builtin_prefetch(x + (kLineTerms + 1) * term);
+    __builtin_prefetch(x + kLineTerms * term, 0, 2);
+    __builtin_prefetch(x + (kLineTerms + 1) * term, 0, 2);
     const __m512i a = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(x)),
                   b = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(x + term));
     _mm512_store_si512(to + pair, _mm512_unpacklo_epi16(a, b));
@@ -134,14 +134,15 @@ void pack_adjacent_columns(const BFloat16* x, std::int64_t term, BFloat16Line* t
   }
 }
 
-/** Calls pack(square, lanes, step, first lane) for all squares of the operand. Those that are cut
- *  off, or of which neither stride is 1, are copied first. */
+/** Calls pack(square, lanes, step, first lane) for all squares of the operand from a step on. Those
+ *  that are cut off, or of which neither stride is 1, are copied first. */
 template <class X, class Pack>
-void for_each_square(const Matrix& x, std::int64_t lanes, std::int64_t width, std::int64_t terms,
-                     Pack pack) {
+void for_each_square(const Matrix& x, std::int64_t first_step, std::int64_t lanes,
+                     std::int64_t width, std::int64_t terms, Pack pack) {
   const X* data = static_cast<const X*>(x.data);
   alignas(64) X copy[kLanes][kLineTerms];
-  for (std::int64_t term = 0, step = 0; term < terms; term += kLineTerms, ++step)
+  for (std::int64_t step = first_step, term = step * kLineTerms; term < terms;
+       ++step, term += kLineTerms)
     for (std::int64_t lane = 0; lane < width; lane += kLanes) {
       const std::int64_t valid = std::clamp<std::int64_t>(lanes - lane, 0, kLanes),
                          count = std::min<std::int64_t>(terms - term, kLineTerms);
@@ -188,7 +189,7 @@ void pack_rows_of(const Matrix& x, std::int64_t lanes, std::int64_t terms,
     return;
   }
   for_each_square<X>(
-      x, lanes, panel.width, terms,
+      x, 0, lanes, panel.width, terms,
       [&](const Square<X>& square, std::int64_t count, std::int64_t step, std::int64_t lane) {
         E* to = panel.data + step * panel.step + lane;
         pack_lines<E, 0>(square, count, to);
@@ -205,10 +206,11 @@ void pack_columns_of(const Matrix& x, std::int64_t lanes, std::int64_t terms,
       for (; (done + 1) * kLineTerms <= terms; ++done)
         pack_adjacent_columns(static_cast<const X*>(x.data) + done * kLineTerms * x.column,
                               x.column, panel.data + done * panel.step);
+  if (done > 0 && done * kLineTerms >= terms) return;
   for_each_square<X>(
-      from(x, 0, done * kLineTerms), lanes, panel.width, terms - done * kLineTerms,
+      x, done, lanes, panel.width, terms,
       [&](const Square<X>& square, std::int64_t, std::int64_t step, std::int64_t lane) {
-        E* to = panel.data + (done + step) * panel.step + lane;
+        E* to = panel.data + step * panel.step + lane;
         pack_tile<E, 0>(square, to);
         if constexpr (kParts<E> == 2) pack_tile<E, 1>(square, to);
       });
