@@ -116,7 +116,8 @@ template <class X> void prefetch_square(const Square<X>& x) {
     for (int i = 0; i < kLanes; ++i)
       __builtin_prefetch(x.data + i * x.lane + 256 / static_cast<int>(sizeof(X)));
   else
-    for (int i = 0; i < kLineTerms; ++i) __builtin_prefetch(x.data + (kLineTerms + i) * x.term, 0, 2);
+    for (int i = 0; i < kLineTerms; ++i)
+      __builtin_prefetch(x.data + (kLineTerms + i) * x.term, 0, 2);
 }
 
 /** Writes the tiles of 32 columns that are adjacent in memory. */
