@@ -23,9 +23,9 @@ template <class Algorithm> class LibraryAlgorithms {
  public:
   /** Runs an algorithm. Returns false if none works, or if its results differ from Mezzo's own; the
    *  results are then still to be computed. find(first) returns an optional Algorithm with its
-   *  index: the first one at index `first` or later. start(algorithm) enqueues the work. A CudaError
-   *  from either counts as a failure of the library, and text() describes the problem for the log.
-   *  An empty `pairs` compares nothing. Errors: those of report_failure. */
+   *  index: the first one at index `first` or later. start(algorithm) enqueues the work. A
+   *  CudaError from either counts as a failure of the library, and text() describes the problem for
+   *  the log. An empty `pairs` compares nothing. Errors: those of report_failure. */
   template <class Find, class Start, class Text>
   bool run(const ProofTerms& terms, const Find& find, const Start& start, const Text& text,
            const ResultPairs& pairs) {

@@ -18,7 +18,7 @@ constexpr int kMostZeros = 3;
 
 /** What the comparison of a call has told. */
 struct Verdict {
-  double error = 0;  // largest, relative; nan where the library has nan
+  double error = 0;   // largest, relative; nan where the library has nan
   bool tells = true;  // false: nothing can be said about these results
   bool zero = true;   // all results are zero
 };

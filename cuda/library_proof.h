@@ -41,8 +41,8 @@ struct ProofTerms {
  *  of others what sums in another order differ by, with TF32 where that is allowed. */
 double proof_tolerance(DType dtype);
 
-/** Returns the typical size of a sum of `terms` products of the elements of a and b; nan where these
- *  have nan or infinity. Synchronises with the device. */
+/** Returns the typical size of a sum of `terms` products of the elements of a and b; nan where
+ *  these have nan or infinity. Synchronises with the device. */
 double typical_sum(std::int64_t terms, const Tensor& a, const Tensor& b);
 
 /** Returns 0, or nan if a tensor has nan or infinity. Undefined tensors do not count. Synchronises

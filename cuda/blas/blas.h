@@ -53,8 +53,8 @@ struct Gemm {
 
 /** Enqueues the product, of sizes that are not 0. Returns false if cuBLASLt is missing, has no
  *  working algorithm for it, or has results other than `pairs` contains of Mezzo's own; an empty
- *  `pairs` compares nothing. Errors: CudaError where the device is broken; CapturePostponed where an
- *  algorithm fails within a capture. */
+ *  `pairs` compares nothing. Errors: CudaError where the device is broken; CapturePostponed where
+ *  an algorithm fails within a capture. */
 bool gemm(const Gemm& gemm, Device device, runtime::Stream stream, const ResultPairs& pairs);
 
 /** Returns the version of the loaded library, or the reason why it is missing. */

@@ -76,7 +76,8 @@ bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
   const bool adds = plan.beta != 0, widens = is_low(dtype) && result == DType::f32;
   if (!is_floating(dtype) || plan.b.dtype != dtype || (result != dtype && !widens)) return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (is_empty(plan) || plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost) return false;
+  if (is_empty(plan) || plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost)
+    return false;
   gemm = {
       .dtype = dtype, .result = result, .m = plan.m, .n = plan.n, .k = plan.k, .alpha = plan.alpha};
   for (int i = 0; i < plan.batch.rank(); ++i) gemm.batch *= plan.batch[i];
@@ -95,8 +96,8 @@ bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
 }
 
 /** Copies the call's bias unless it has the dtype of the result, which cuBLASLt requires, and
- * begins at a multiple of 16 bytes: its heuristics take the alignment of matrices only. Returns the
- * copy, or an undefined tensor. */
+ *  begins at a multiple of 16 bytes: its heuristics take the alignment of matrices only. Returns
+ *  the copy, or an undefined tensor. */
 Tensor prepare_bias(const ProductPlan& plan, blas::Gemm& call, Device device) {
   constexpr std::int64_t kBytes = 16;
   if (!call.bias || (plan.addend.dtype == call.result && alignment(call.bias) >= kBytes)) return {};

@@ -71,8 +71,9 @@ std::optional<Heads> heads_of(const Tensor& x, const Shape& batch, int first_hea
   return Heads{entries->count, heads->count, rows};
 }
 
-/** Returns the sizes of a mask's bias, which is broadcast where the mask is; but over queries not for
- *  gradients: the library's backward engine does not broadcast it there, and reads wrong numbers. */
+/** Returns the sizes of a mask's bias, which is broadcast where the mask is; but over queries not
+ *  for gradients: the library's backward engine does not broadcast it there, and reads wrong
+ *  numbers. */
 Attention::Bias bias_of(const Tensor& mask, const Shape& batch, int first_head, const Heads& q,
                         std::int64_t queries, bool backward) {
   const std::vector<std::int64_t> steps = batch_steps(mask, batch);

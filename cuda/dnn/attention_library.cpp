@@ -219,10 +219,10 @@ std::vector<ResultPair> beside_own_gradients(Inputs in, Outputs out, const Atten
  *  older devices the graph suffices. */
 constexpr int kAmpere = 80, kBlackwell = 100;
 
-/** Returns whether the library's gradients may be nan for some numbers, where the logarithms of rows
- *  are below -88.7: its tiles have 128 keys, and it does not hide the upper half of the last where a
- *  mask is given and the keys end with the lower half, nor the queries beside a single one. Sources:
- *  pytorch's issue 196678 (cuDNN 9.19) and cudnn-frontend's issue 1072 (9.26). */
+/** Returns whether the library's gradients may be nan for some numbers, where the logarithms of
+ *  rows are below -88.7: its tiles have 128 keys, and it does not hide the upper half of the last
+ *  where a mask is given and the keys end with the lower half, nor the queries beside a single one.
+ *  Sources: pytorch's issue 196678 (cuDNN 9.19) and cudnn-frontend's issue 1072 (9.26). */
 bool is_unsafe(const Attention& gradients) {
   return gradients.queries == 1 || (gradients.bias.exists() && gradients.keys % 128 == 64);
 }

@@ -220,8 +220,7 @@ class AttentionGraph {
     multiply(transposed_scores(grown(kept(probabilities), CUDNN_DATA_FLOAT)), g,
              matrices(kDv, a_.dv, a_.keys, a_.values));
 
-    const Part slopes =
-        grown(kept(multiply(g, v_transposed, between(scores_))), CUDNN_DATA_FLOAT);
+    const Part slopes = grown(kept(multiply(g, v_transposed, between(scores_))), CUDNN_DATA_FLOAT);
     const Part above = apply(CUDNN_POINTWISE_SUB, slopes, offsets, between(scores_));
     const Part weighted = apply(CUDNN_POINTWISE_MUL, above, probabilities, between(scores_));
     const Part gradients = apply(CUDNN_POINTWISE_MUL, weighted, scale_, between(scores_, low()));

@@ -41,8 +41,8 @@ struct Attention {
     std::int64_t entry = 0, head = 0, row = 0;  // strides in elements
   };
   /** A number for each query and key of each head, f32, not -inf. Rows begin pitch() elements apart
-   *  and are dense in the order entry, head, row; a size of 1 is broadcast, but not over queries for
-   *  gradients. */
+   *  and are dense in the order entry, head, row; a size of 1 is broadcast, but not over queries
+   *  for gradients. */
   struct Bias {
     const void* data = nullptr;
     std::int64_t entries = 0, heads = 0, queries = 0;  // 0: there is no bias
@@ -81,8 +81,9 @@ struct Attention {
   std::string text() const;
 };
 
-/** Enqueues the attention, as convolve() does, without a comparison. Gradients keep the gradients of the scores in
- *  memory, 16 bits each: returns false if these need more than most_score_bytes() bytes. */
+/** Enqueues the attention, as convolve() does, without a comparison. Gradients keep the gradients
+ *  of the scores in memory, 16 bits each: returns false if these need more than most_score_bytes()
+ *  bytes. */
 bool attend(const Attention& attention, Device device, runtime::Stream stream);
 
 /** Returns the limit in bytes for each array of scores in memory: their gradients, their bias, and

@@ -221,8 +221,8 @@ bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g
                        device, current_stream(device), pairs);
 }
 
-/** Returns the result of a call, and what `call` computes, which runs Mezzo's own kernels. Sums have
- *  `terms` products of elements of a and b. */
+/** Returns the result of a call, and what `call` computes, which runs Mezzo's own kernels. Sums
+ *  have `terms` products of elements of a and b. */
 template <class Call>
 std::vector<ResultPair> beside_own(const Tensor& out, const Call& call, std::int64_t terms,
                                    const Tensor& a, const Tensor& b) {

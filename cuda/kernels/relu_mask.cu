@@ -23,8 +23,7 @@ __global__ void __launch_bounds__(kThreads)
   if (packed && column < n) {
     const Pack<T, kBits> eight = *reinterpret_cast<const Pack<T, kBits>*>(from);
 #pragma unroll
-    for (int i = 0; i < kBits; ++i)
-      bits |= (element_as<float>(eight.item[i]) <= 0 ? 0u : 1u) << i;
+    for (int i = 0; i < kBits; ++i) bits |= (element_as<float>(eight.item[i]) <= 0 ? 0u : 1u) << i;
   } else {
     for (int i = 0; i < kBits && column + i < n; ++i)
       bits |= (element_as<float>(from[i]) <= 0 ? 0u : 1u) << i;

@@ -40,7 +40,7 @@ __device__ double bounded_by(double limit, double x) {
 
 __global__ void __launch_bounds__(kThreads)
     difference_kernel(const void* library, const void* own, DType dtype, double limit,
-                   std::int64_t count, Seen* results) {
+                      std::int64_t count, Seen* results) {
   MZ_SHARED(Seen, seen, kThreads);
   const int thread = static_cast<int>(threadIdx.x);
   Seen mine{};
@@ -76,8 +76,7 @@ Difference compare_results(const Tensor& library, const Tensor& own) {
   const std::int64_t count = b.numel();
   if (count == 0) return {};
   const std::int64_t blocks = std::min(blocks_for(count, kThreads), kMostParts);
-  const Tensor room =
-      workspace(blocks * static_cast<std::int64_t>(sizeof(Seen)), own.device());
+  const Tensor room = workspace(blocks * static_cast<std::int64_t>(sizeof(Seen)), own.device());
   launch(&difference_kernel, Grid{.blocks = blocks, .threads = kThreads},
          current_stream(own.device()), static_cast<const void*>(a.raw_data()),
          static_cast<const void*>(b.raw_data()), own.dtype(), limit_of(own.dtype()), count,

@@ -78,9 +78,8 @@ template <class T> void round_through_gelu(const Gemm& g, const std::vector<floa
       if (forward && at) *at = static_cast<T>(sum);
       const bool spoilt = emulator::epilogue_fault() == EpilogueFault::wrong_gelu;
       const float argument = forward || spoilt ? 0 : static_cast<float>(*at);
-      c[i * g.c.stride + j] =
-          static_cast<T>(forward ? op::Gelu::forward(sum, form)
-                                 : op::Gelu::gradient(sum, argument, 0.0f, form));
+      c[i * g.c.stride + j] = static_cast<T>(
+          forward ? op::Gelu::forward(sum, form) : op::Gelu::gradient(sum, argument, 0.0f, form));
     }
 }
 
@@ -131,7 +130,7 @@ void check_epilogue(const Gemm& g) {
 }
 
 /** A product whose sums run in order of depth, as those of our own CUDA kernels: tests compare
- * bits. gemm() adds partial sums for a single row or column, which is therefore computed twice. */
+ *  bits. gemm() adds partial sums for a single row or column, which is therefore computed twice. */
 void sum_in_order(std::int64_t m, std::int64_t n, std::int64_t k, cpu_kernels::Matrix a,
                   cpu_kernels::Matrix b, const cpu_kernels::MatrixOut& c,
                   cpu_kernels::Epilogue epilogue) {

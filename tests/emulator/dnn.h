@@ -22,10 +22,10 @@ MZ_API void set_convolution_fault(ConvolutionFault fault);
 /** Faults of cuBLASLt's products with a bias or a fused function. */
 enum class EpilogueFault : std::uint8_t {
   none,
-  wrong_bias,   // the bias of the first column is added to all
-  wrong_mask,   // gates with the bits of the next row
-  wrong_gelu,   // the gradient of gelu is that at 0
-  short_sums,   // sums of rows lack the last term
+  wrong_bias,  // the bias of the first column is added to all
+  wrong_mask,  // gates with the bits of the next row
+  wrong_gelu,  // the gradient of gelu is that at 0
+  short_sums,  // sums of rows lack the last term
 };
 MZ_API EpilogueFault epilogue_fault();
 MZ_API void set_epilogue_fault(EpilogueFault fault);

@@ -115,8 +115,8 @@ Call convolution(DType dtype, MemoryFormat format) {
           3};
 }
 
-Call attention(DType dtype, const Tensor& mask, const AttentionOptions& options,
-               std::int64_t lines, std::int64_t keys = 24) {
+Call attention(DType dtype, const Tensor& mask, const AttentionOptions& options, std::int64_t lines,
+               std::int64_t keys = 24) {
   const std::int64_t queries = unique_size();
   const auto operand = [&](std::int64_t rows) { return drawn({2, 3, rows, 16}, dtype); };
   return {str("attention of ", dtype),
@@ -177,8 +177,7 @@ TEST_CASE("wrong convolutions are caught", "[gpu][proof]") {
 TEST_CASE("wrong attention is caught", "[gpu][proof][attention]") {
   manual_seed(42);
   const auto with = [](AttentionFault fault) {
-    return
-        [=](bool on) { emulator::set_attention_fault(on ? fault : AttentionFault::none); };
+    return [=](bool on) { emulator::set_attention_fault(on ? fault : AttentionFault::none); };
   };
   for (const DType dtype : {f16, bf16}) {
     for (const bool is_causal : {false, true})

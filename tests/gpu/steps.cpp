@@ -6,7 +6,8 @@
 //     gpt2              124 million weights, 1024 tokens, AdamW
 //     resnet50          224 x 224 images, channels-last, SGD
 //   --small             a few channels and tokens, for an emulated device
-//   --kernels FILE      append a table of the kernels of each way, recorded by CUPTI after its steps
+//   --kernels FILE      append a table of the kernels of each way, recorded by CUPTI after its
+//   steps
 //                       were timed
 // Options come first.
 // The first line is a JSON object: device with the versions of driver and libraries, version and

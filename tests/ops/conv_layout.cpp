@@ -100,7 +100,8 @@ void check_formats(const Problem& problem, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("convolutions have the same bits in all memory formats, on a GPU the same numbers", "[ops][channels_last]") {
+TEST_CASE("convolutions have the same bits in all memory formats, on a GPU the same numbers",
+          "[ops][channels_last]") {
   for (const DType dtype : {f32, bf16, f16, f64})
     for (const Problem& problem : problems()) {
       manual_seed(7);

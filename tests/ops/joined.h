@@ -23,7 +23,8 @@ inline Agreement same_bits(const std::vector<Tensor>& a, const std::vector<Tenso
   return all_agree(a, b, [](const Tensor& x, const Tensor& y) { return cases::same_bits(x, y); });
 }
 inline Agreement same_numbers(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  return all_agree(a, b, [](const Tensor& x, const Tensor& y) { return cases::same_numbers(x, y); });
+  return all_agree(a, b,
+                   [](const Tensor& x, const Tensor& y) { return cases::same_numbers(x, y); });
 }
 
 /** Records the names of the ops that are called while in scope. */

@@ -6,8 +6,8 @@
 
 namespace cases {
 
-using mezzo::testing::all_agree, mezzo::testing::same_bits, mezzo::testing::same_numbers;
 using mezzo::testing::Agreement;
+using mezzo::testing::all_agree, mezzo::testing::same_bits, mezzo::testing::same_numbers;
 using mezzo::testing::test_device;  // the device of to_tensor()'s operands
 
 /** How far a test evaluates a case. */

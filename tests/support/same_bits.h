@@ -14,8 +14,8 @@
 
 namespace mezzo::testing {
 
-/** Returns whether a device is a real GPU, where libraries and approximate instructions compute what
- *  kernels compute elsewhere. On other devices bits are promised. */
+/** Returns whether a device is a real GPU, where libraries and approximate instructions compute
+ *  what kernels compute elsewhere. On other devices bits are promised. */
 inline bool is_gpu(Device device) {
   if (device == cpu) return false;
   static const bool is_emulated = description(device).find("emulated") != std::string::npos;
@@ -55,8 +55,7 @@ inline std::string place(const Shape& shape, std::int64_t i) {
   std::vector<std::int64_t> index;
   for (int d = shape.rank() - 1; d >= 0; i /= shape[d--]) index.push_back(i % shape[d]);
   std::string text = "[";
-  for (std::size_t d = index.size(); d > 0; --d)
-    text += str(index[d - 1], d > 1 ? ", " : "");
+  for (std::size_t d = index.size(); d > 0; --d) text += str(index[d - 1], d > 1 ? ", " : "");
   return text + "]";
 }
 
@@ -79,8 +78,9 @@ Agreement compared(const Tensor& got, const Tensor& expected, const Tensor& oper
   if (operand.defined() && operand.numel() == n)
     text += str(", of operand ", at_home(operand).to_vector<double>()[at]);
   if (is_floating(got.dtype()) && !std::isnan(a[at]) && !std::isnan(b[at]))
-    text += str(", ", static_cast<std::int64_t>(steps_between(got.dtype(), bits_at(got, first),
-                                                              bits_at(expected, first))),
+    text += str(", ",
+                static_cast<std::int64_t>(
+                    steps_between(got.dtype(), bits_at(got, first), bits_at(expected, first))),
                 " ulps apart");
   return {false, str(text, "; ", count, " of ", n, " differ")};
 }
@@ -98,8 +98,9 @@ inline Agreement same_kind(const Tensor& got, const Tensor& expected) {
 inline Agreement same_bits(const Tensor& got, const Tensor& expected, const Tensor& operand = {}) {
   if (const Agreement kind = detail::same_kind(got, expected); !kind) return kind;
   const Tensor a = detail::at_home(got), b = detail::at_home(expected);
-  if (a.numel() == 0 || std::memcmp(a.raw_data(), b.raw_data(),
-                                    static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0)
+  if (a.numel() == 0 ||
+      std::memcmp(a.raw_data(), b.raw_data(),
+                  static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0)
     return {};
   std::vector<double> x, y;
   if (is_floating(a.dtype()) && is_gpu(test_device())) {
@@ -137,8 +138,9 @@ inline Agreement same_numbers(const Tensor& got, const Tensor& expected, double 
   });
 }
 
-/** Compares bits on the CPU and the emulated device; on a GPU, whose approximate instructions differ
- *  in the last bits of f32, accepts numbers that are one step of their 16-bit dtype apart. */
+/** Compares bits on the CPU and the emulated device; on a GPU, whose approximate instructions
+ *  differ in the last bits of f32, accepts numbers that are one step of their 16-bit dtype
+ *  apart. */
 inline Agreement within_one_step(const Tensor& got, const Tensor& expected, const Tensor& operand) {
   const Agreement bits = same_bits(got, expected, operand);
   if (bits || !is_gpu(test_device()) || !detail::same_kind(got, expected)) return bits;

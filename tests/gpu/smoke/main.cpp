@@ -80,7 +80,7 @@ std::vector<Row> all_rows() {
 const Device kDevice{DeviceKind::cuda, 0};
 
 /** Describes the device, with the versions of driver and libraries, and the time. Throws where
- * there is no device. */
+ *  there is no device. */
 std::string described() {
   const Environment e = environment(Device::parse("cuda"));
   return str("device: ", e.hardware, "; Mezzo ", e.version, ", commit ", e.commit, "; ", e.date);

@@ -100,9 +100,9 @@ enum class Scores : std::uint8_t {
   over_queries,
   masked
 };
-constexpr Scores kScores[] = {Scores::all,          Scores::causal,         Scores::padded,
-                              Scores::dropout,      Scores::causal_dropout, Scores::over_entries,
-                              Scores::over_heads,   Scores::over_queries,   Scores::masked};
+constexpr Scores kScores[] = {Scores::all,        Scores::causal,         Scores::padded,
+                              Scores::dropout,    Scores::causal_dropout, Scores::over_entries,
+                              Scores::over_heads, Scores::over_queries,   Scores::masked};
 
 Row attention_row(DType dtype, Scores kind, bool backward) {
   const bool is_causal = kind == Scores::causal || kind == Scores::causal_dropout,
@@ -133,16 +133,22 @@ Row attention_row(DType dtype, Scores kind, bool backward) {
     return backward_case(operands, 8, f, 2.5 * flops);
   };
   // cuDNN also rounds the probabilities.
-  constexpr const char* kKinds[] = {
-      "",           " causal",          " padded",        " dropout", " causal dropout",
-      " mask of 1 entry", " mask of 1 head", " mask of 1 query", " mask"};
+  constexpr const char* kKinds[] = {"",
+                                    " causal",
+                                    " padded",
+                                    " dropout",
+                                    " causal dropout",
+                                    " mask of 1 entry",
+                                    " mask of 1 head",
+                                    " mask of 1 query",
+                                    " mask"};
   return {"attention " + text(dtype) + kKinds[static_cast<std::size_t>(kind)] +
               (backward ? " backward" : " forward"),
           cases, 2 * tolerance(dtype), Expected::close, is_low(dtype)};
 }
 
-/** A mask that hides nothing, 64 keys modulo 128, and scores near -120: the gradients that cuDNN 9.19
- *  returns nan for (pytorch's issue 196678). */
+/** A mask that hides nothing, 64 keys modulo 128, and scores near -120: the gradients that cuDNN
+ *  9.19 returns nan for (pytorch's issue 196678). */
 Row low_scores_row(DType dtype) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t length = make.pick(64, 192, 1088);
@@ -235,8 +241,7 @@ void add_network_rows(std::vector<Row>& rows) {
         rows.push_back(attention_row(dtype, kind, backward));
   for (const DType dtype : {f16, bf16}) rows.push_back(low_scores_row(dtype));
   for (const Scores kind : {Scores::all, Scores::causal_dropout, Scores::over_queries})
-    for (const bool backward : {false, true})
-      rows.push_back(attention_row(f64, kind, backward));
+    for (const bool backward : {false, true}) rows.push_back(attention_row(f64, kind, backward));
   for (const DType dtype : {f32, f16, bf16})
     for (const bool backward : {false, true}) rows.push_back(self_attention_row(dtype, backward));
   for (const char* kind : {"rnn_tanh", "gru", "lstm"})
