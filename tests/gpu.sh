@@ -82,8 +82,11 @@ trap "rm -rf $folder" EXIT
 # Catch2 3 has another option for the names alone.
 names() {
   local list
-  list=$("$program" --list-test-names-only "$1" 2>/dev/null)
-  [ -n "$list" ] || list=$("$program" --list-tests --verbosity quiet "$1" 2>/dev/null)
+  if list=$("$program" --list-test-names-only "$1" 2>/dev/null) || [ -n "$list" ]; then
+    printf "%s\n" "$list"  # the status is the number of tests
+    return
+  fi
+  list=$("$program" --list-tests --verbosity quiet "$1" 2>/dev/null)
   printf "%s\n" "$list"
 }
 mapfile -t sharded < <(names "$filter[sharded]")

@@ -3,6 +3,7 @@
 
 #include "../../cuda/own_kernels.h"
 #include "alike.h"
+#include "unverified.h"
 
 namespace recurrent {
 

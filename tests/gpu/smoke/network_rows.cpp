@@ -153,16 +153,15 @@ Row low_scores_row(DType dtype) {
   const auto cases = [=](const Maker& make) {
     const std::int64_t length = make.pick(64, 192, 1088);
     const Shape shape{1, 2, length, 64};
-    const auto with_first = [&](double first) {
-      Tensor x = make.normal(shape, dtype) * 0.1;
-      x.select(-1, 0).fill_(first);
-      return x;
-    };
     const auto f = [=](const Tensors& x) {
-      return scaled_dot_product_attention(x[0], x[1], x[2], {.mask = x[3]});
+      // Without gradients of the large numbers, which are sums that cancel each other.
+      const Tensor others = arange(64, {.device = x[0].device()}) > 0;
+      const Tensor q = where(others, x[0], 1.0), k = where(others, x[1], -960.0);
+      return scaled_dot_product_attention(q, k, x[2], {.mask = x[3]});
     };
-    return backward_case({with_first(1), with_first(-960), make.normal(shape, dtype),
-                          make.fill({length}, 1, DType::boolean), make.normal(shape, dtype)},
+    return backward_case({make.normal(shape, dtype) * 0.1, make.normal(shape, dtype) * 0.1,
+                          make.normal(shape, dtype), make.fill({length}, 1, DType::boolean),
+                          make.normal(shape, dtype)},
                          8, f);
   };
   return {"attention " + text(dtype) + " low scores backward", cases, 2 * tolerance(dtype),
