@@ -5,6 +5,7 @@
 #include <string>
 
 #include "../tensor/core/error.h"
+#include "library_proof.h"
 
 namespace mezzo::gpu {
 
@@ -20,18 +21,25 @@ void report_refusal(const char* library, const std::string& problem, bool& logge
  *  calls. */
 template <class Algorithm> class LibraryAlgorithms {
  public:
-  /** Runs an algorithm. Returns false if none works; the results are then still to be computed.
-   *  find(first) returns an optional Algorithm with its index: the first one at index `first` or
-   *  later. start(algorithm) enqueues the work. A CudaError from either counts as a failure of the
-   *  library, and text() describes the problem for the log. Errors: those of report_failure. */
+  /** Runs an algorithm. Returns false if none works, or if its results differ from Mezzo's own; the
+   *  results are then still to be computed. find(first) returns an optional Algorithm with its
+   *  index: the first one at index `first` or later. start(algorithm) enqueues the work. A
+   *  CudaError from either counts as a failure of the library, and text() describes the problem for
+   *  the log. An empty `pairs` compares nothing. Errors: those of report_failure. */
   template <class Find, class Start, class Text>
-  bool run(const char* library, const Find& find, const Start& start, const Text& text) {
+  bool run(const ProofTerms& terms, const Find& find, const Start& start, const Text& text,
+           const ResultPairs& pairs) {
+    const char* library = terms.library;
+    if (pairs && !proof_.allows_call()) return false;
     while (next_ < kMost) {
       try {
-        if (!chosen_) chosen_ = find(next_);
+        if (!chosen_) {
+          chosen_ = find(next_);
+          proof_.begin_again();
+        }
         if (!chosen_) break;
         start(*chosen_);
-        return true;
+        return !pairs || proof_.accepts(terms, pairs, text);
       } catch (const CudaError& error) {
         next_ = (chosen_ ? chosen_->index : next_) + 1;
         chosen_.reset();
@@ -52,6 +60,7 @@ template <class Algorithm> class LibraryAlgorithms {
   static constexpr int kMost = 16;  // algorithms that are tried
 
   std::optional<Algorithm> chosen_;
+  LibraryProof proof_;  // of the chosen one
   int next_ = 0;
   bool logged_ = false;
 };

@@ -49,11 +49,13 @@ done
 [[ $limit =~ ^[1-9][0-9]*$ ]] || usage "--limit: got $limit, expected a whole number of seconds"
 
 tests=$(cd "$(dirname "$0")" && pwd)
+processes=16  # that run the op tests at once
 option=-Dcuda=enabled full=full net_levels=O0,O2,O4 nets=mlp,lenet,char_gpt
 small=() patience=1
 small_nets=('mlp 512' 'lenet 1024' 'char_gpt 64' 'char_lstm 64')
 large_nets=('gpt2 16' 'resnet50 256' 'gpt2 8')
 if [ -n "$emulated" ]; then
+  processes=2
   option=-Dgpu_emulation=enabled full=tiny net_levels=O0,O2 nets=mlp
   small=(--small) patience=10
   small_nets=('mlp 4' 'lenet 4' 'char_gpt 2' 'char_lstm 2')
@@ -68,9 +70,47 @@ for tag in memory order overlap pinned stream attention conv format optim packed
   recurrent; do
   of_no_other_part+="~[$tag]"
 done
+# Runs the tests of a program that match a filter in several processes: in_processes PROGRAM COUNT
+# FILTER. Tests with the tag [sharded] divide their work by MEZZO_TEST_SHARD; each of the others runs
+# in one process. Prints what all printed and one tally; ends with the highest status.
+# shellcheck disable=SC2016
+in_processes='
+program=$1 count=$2 filter=$3
+[ -x "$program" ] || { echo "$program is not there"; exit 77; }
+folder=$(mktemp -d)
+trap "rm -rf $folder" EXIT
+# Catch2 3 has another option for the names alone.
+names() {
+  local list
+  if list=$("$program" --list-test-names-only "$1" 2>/dev/null) || [ -n "$list" ]; then
+    printf "%s\n" "$list"  # the status is the number of tests
+    return
+  fi
+  list=$("$program" --list-tests --verbosity quiet "$1" 2>/dev/null)
+  printf "%s\n" "$list"
+}
+mapfile -t sharded < <(names "$filter[sharded]")
+mapfile -t others < <(names "$filter~[sharded]")
+pids=()
+for ((k = 0; k < count; k++)); do
+  for ((i = k; i < ${#others[@]}; i += count)); do echo "${others[i]}"; done >"$folder/$k"
+  printf "%s\n" "${sharded[@]}" >>"$folder/$k"
+  MEZZO_TEST_SHARD=$((k + 1))/$count "$program" -f "$folder/$k" >"$folder/$k.log" 2>&1 &
+  pids+=($!)
+done
+status=0
+for pid in "${pids[@]}"; do
+  wait "$pid"
+  ended=$?
+  [ $ended -le $status ] || status=$ended
+done
+cat "$folder"/*.log
+awk "/^[0-9]+ passed, [0-9]+ failed\$/ { passed += \$1; failed += \$3 }
+  END { print passed + 0 \" passed, \" failed + 0 \" failed\" }" "$folder"/*.log
+exit $status'
 user_libraries=${LD_LIBRARY_PATH:-}
 all_parts() {
-  local test=$build/tests/test_ bench=$build/samples/bench$emulated batch shard
+  local test=$build/tests/test_ bench=$build/samples/bench$emulated batch
   local smoke=$build/tests/gpu_smoke$emulated steps=$build/tests/gpu_steps$emulated
   local torch=(env "LD_LIBRARY_PATH=$user_libraries" python3 "$tests/gpu/torch_steps.py")
   local net_batch net
@@ -88,10 +128,8 @@ all_parts() {
   part amp 2 90 "${on_device[@]}" "${test}amp$emulated" \
     '[casting],[late],[levels],[masters],[overflow],[product],[scaler]'
   part samples 2 60 "${on_device[@]}" "${test}samples$emulated" '[curves]'
-  for shard in 1 2 3 4; do
-    part ops_$shard 2 60 "${on_device[@]}" MEZZO_TEST_SHARD=$shard/4 \
-      "${test}ops$emulated" '~[guards]'
-  done
+  part ops 2 75 "${on_device[@]}" bash -c "$in_processes" in_processes "${test}ops$emulated" \
+    $processes '~[guards]'
   # Last: a misaligned access or blocks that wait for each other may leave the device unusable.
   part gpu_alignment 2 30 "${test}gpu$emulated" '[alignment]'
   part gpu_recurrent 2 30 "${test}gpu$emulated" '[recurrent]'

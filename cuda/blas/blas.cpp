@@ -17,6 +17,7 @@
 #include "../kernels/host_lines.h"
 #include "../library_fallback.h"
 #include "../runtime/per_device.h"
+#include "../stopwatch.h"
 #include "calls.h"
 #include "key.h"
 
@@ -99,7 +100,7 @@ class DeviceState {
  public:
   explicit DeviceState(Device device) : device_(device) {}
 
-  bool run(const Gemm& g, runtime::Stream stream) {
+  bool run(const Gemm& g, runtime::Stream stream, const ResultPairs& pairs) {
     const bool proves = activates(g.epilogue.kind);
     if (proves && !g.bias) return false;  // without a bias, NaN handling cannot be tested
     const std::lock_guard lock(mutex_);
@@ -109,7 +110,7 @@ class DeviceState {
     bool searches = search_products() && !Capture::current() && !entry.searched;
     if (searches) entry.algorithms.choose_again();
     return entry.algorithms.run(
-        "cuBLASLt",
+        {"cuBLASLt", proof_tolerance(g.dtype)},
         [&](int first) {
           std::optional<Choice> found;
           if (std::exchange(searches, false)) {
@@ -119,11 +120,11 @@ class DeviceState {
           return found ? found : next(g, first, stream);
         },
         [&](const Choice& choice) { launch(g, choice.algorithm, stream); },
-        [&] { return text_of(g); });
+        [&] { return text_of(g); }, pairs);
   }
 
  private:
-  static constexpr int kCandidates = 16, kTrials = 5;
+  static constexpr int kCandidates = 16;
 
   /** An algorithm and its index in the library's list; -1: found by search, so that a fallback
    *  begins with the list's first. */
@@ -146,19 +147,6 @@ class DeviceState {
     return std::nullopt;
   }
 
-  /** A pair of timed events. */
-  struct Stopwatch {
-    Stopwatch() = default;
-    ~Stopwatch() {
-      runtime::destroy_event(end);
-      runtime::destroy_event(begin);
-    }
-    Stopwatch(const Stopwatch&) = delete;
-    Stopwatch& operator=(const Stopwatch&) = delete;
-
-    const runtime::Event begin = runtime::create_event(true), end = runtime::create_event(true);
-  };
-
   /** Times each candidate on the operands and returns the fastest. Results go to separate memory,
    *  because c may also be the addend. Candidates that fail are skipped. */
   std::optional<Choice> fastest(const Gemm& g, runtime::Stream stream) {
@@ -166,27 +154,11 @@ class DeviceState {
     const Tensor results = empty_tensor({elements}, g.result, device_);
     Gemm trial = g;
     trial.c.data = results.raw_data();
-    const Stopwatch watch;
-    std::optional<Choice> best;
-    float least = 0;
-    for (const Algorithm& algorithm : algorithms(g, device_, kCandidates)) {
-      try {
-        launch(trial, algorithm, stream);
-        runtime::record(watch.begin, stream);
-        launch(trial, algorithm, stream, kTrials);
-        runtime::record(watch.end, stream);
-      } catch (const CudaError&) {
-        runtime::recover("cublasLtMatmul");
-        continue;
-      }
-      runtime::synchronize_event(watch.end);
-      const float time = runtime::elapsed(watch.begin, watch.end);
-      if (best && time >= least) continue;
-      best = Choice{algorithm, -1};
-      least = time;
-    }
-    if (best && !may_use(g, best->algorithm, stream)) return std::nullopt;
-    return best;
+    const auto best = gpu::fastest(
+        algorithms(g, device_, kCandidates), "cublasLtMatmul", stream,
+        [&](const Algorithm& algorithm, int times) { launch(trial, algorithm, stream, times); });
+    if (!best || !may_use(g, *best, stream)) return std::nullopt;
+    return Choice{*best, -1};
   }
 
   /** Returns true if the fused activation propagates NaN, as Mezzo's does: one that does not would
@@ -236,8 +208,8 @@ class DeviceState {
 
 }  // namespace
 
-bool gemm(const Gemm& gemm, Device device, runtime::Stream stream) {
-  return takes(gemm) && per_device<DeviceState>(device, device).run(gemm, stream);
+bool gemm(const Gemm& gemm, Device device, runtime::Stream stream, const ResultPairs& pairs) {
+  return takes(gemm) && per_device<DeviceState>(device, device).run(gemm, stream, pairs);
 }
 
 }  // namespace mezzo::gpu::blas

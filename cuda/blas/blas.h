@@ -3,6 +3,7 @@
 
 #include "../../tensor/core/dtype.h"
 #include "../../tensor/device/device.h"
+#include "../library_proof.h"
 #include "../runtime/runtime.h"
 
 namespace mezzo::gpu::blas {
@@ -19,9 +20,8 @@ struct Matrix {
 struct Epilogue {
   enum class Kind : std::uint8_t {
     none,
-    relu,  // c = relu(c), which propagates NaN; needs a bias; writes the mask of positive elements
-           // to memory
-    gate,  // c = 0 where the mask in memory, written by `relu`, is 0
+    relu,  // c = relu(c), which propagates NaN; needs a bias
+    gate,  // c = 0 where the mask in memory, by relu_mask(), is 0
     gelu,  // c = gelu(c), tanh form; writes the argument to memory unless that is null; needs a
            // bias
     through_gelu,  // c times the gradient of that gelu at the values in memory
@@ -29,9 +29,7 @@ struct Epilogue {
   };
   Kind kind = Kind::none;
   void* memory = nullptr;
-  // Distance of rows in memory: elements for gelu, bits for a mask. Only the library knows the
-  // layout of a mask.
-  std::int64_t stride = 0;
+  std::int64_t stride = 0;  // distance of rows in memory: elements for gelu, bits for a mask
 };
 
 /** Returns true for functions that might not propagate NaN. */
@@ -53,10 +51,11 @@ struct Gemm {
   Epilogue epilogue = {};
 };
 
-/** Enqueues the product. Returns false if cuBLASLt is missing or has no working algorithm for it.
- *  Errors: CudaError where the device is broken; CapturePostponed where an algorithm fails within a
- *  capture. */
-bool gemm(const Gemm& gemm, Device device, runtime::Stream stream);
+/** Enqueues the product, of sizes that are not 0. Returns false if cuBLASLt is missing, has no
+ *  working algorithm for it, or has results other than `pairs` contains of Mezzo's own; an empty
+ *  `pairs` compares nothing. Errors: CudaError where the device is broken; CapturePostponed where
+ *  an algorithm fails within a capture. */
+bool gemm(const Gemm& gemm, Device device, runtime::Stream stream, const ResultPairs& pairs);
 
 /** Returns the version of the loaded library, or the reason why it is missing. */
 std::string description();

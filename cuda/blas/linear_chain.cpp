@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "../../tensor/core/row_major.h"
 #include "../../tensor/ops/copy.h"
 #include "../attach.h"
+#include "../kernels/relu_mask.h"
 #include "product.h"
 
 namespace mezzo::gpu {
@@ -29,6 +31,26 @@ bool are_rows(Inputs in) {
                      [](const Tensor& x) { return !x.defined() || x.is_contiguous(); });
 }
 
+/** Returns uninitialised results like those of a call, for a comparison. */
+std::vector<Tensor> scratch_like(Outputs out) {
+  std::vector<Tensor> scratch;
+  for (const Tensor& x : out) scratch.push_back(mezzo::detail::contiguous_scratch(x));
+  return scratch;
+}
+
+/** Returns the results of a call, and what `call` computes, which runs Mezzo's own kernels. */
+template <class Call> ResultPairs beside_own(Outputs out, const Call& call, double typical = 0) {
+  return [out, &call, typical] {
+    std::vector<Tensor> own = scratch_like(out);
+    const std::vector<Tensor> library(out.begin(), out.end());
+    call(own);
+    std::vector<ResultPair> pairs;
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (library[i].numel() > 0) pairs.push_back({library[i], own[i], i == 0 ? typical : 0});
+    return pairs;
+  };
+}
+
 template <class Op> op::ProductPlan plan_of(Inputs in, Outputs out) {
   return op::plan(op::product_of(std::type_identity<Op>{}, in, out));
 }
@@ -43,30 +65,39 @@ void link(Inputs in, Outputs out, const op::LinearLink::Attrs& attrs) {
   const op::ProductPlan plan = plan_of<op::LinearLink>(in, out);
   const Device device = out[0].device();
   Tensor &y = out[0], &kept = out[1];
-  const bool masks = attrs.after == MlpActivation::relu && kept.numel() > 0;
-  if (masks && run_product_with({Kind::relu, kept.raw_data(), op::mask_bits(plan.n)}, plan, device))
+  const auto own = [&](Outputs results) { link(in, results, attrs); };
+  const ResultPairs pairs = beside_own(out, own);
+  if (attrs.after == MlpActivation::relu &&
+      run_product_with({.kind = Kind::relu}, plan, device, pairs))
     return;
   void* const sums = attrs.keeps_sums ? kept.raw_data() : nullptr;
   if (can_fuse_gelu(attrs.after, plan)) {
-    if (run_product_with({Kind::gelu, sums, sums ? plan.n : 0}, plan, device)) return;
+    if (run_product_with({Kind::gelu, sums, sums ? plan.n : 0}, plan, device, pairs)) return;
     if (!are_rows(in)) return link(rows_of<4>(in), out, attrs);
   }
   Tensor& plain = attrs.keeps_sums ? kept : y;
   run_product(plan_of<op::LinearLink>(in, {&plain, 1}), device);
   op::activate(plain, y, attrs.after);
-  if (attrs.after == MlpActivation::relu)
-    kept = empty_tensor({0}, DType::u8, device);  // the mask was not computed
+}
+
+/** Computes the product gated by relu's mask. Returns false if that is still to be done. */
+bool gated_product(const op::ProductPlan& plan, const Tensor& y, Device device,
+                   const ResultPairs& pairs) {
+  if (plan.c.dtype == DType::f64 || !may_fuse(plan)) return false;
+  const Tensor mask = relu_mask(row_major(y), plan.n);
+  return run_product_with({Kind::gate, mask.raw_data(), mask_bits(plan.n)}, plan, device, pairs);
 }
 
 void input_grad(Inputs in, Outputs out, const op::LinearInputGrad::Attrs& attrs) {
   const op::ProductPlan plan = plan_of<op::LinearInputGrad>(in, out);
   const Device device = out[0].device();
   const Tensor &x = in[2], &kept = in[3];
-  const bool masks = attrs.before == MlpActivation::relu && kept.defined() && kept.numel() > 0;
-  if (masks && run_product_with({Kind::gate, kept.raw_data(), op::mask_bits(plan.n)}, plan, device))
-    return;
+  const auto own = [&](Outputs results) { input_grad(in, results, attrs); };
+  const ResultPairs pairs = beside_own(out, own);
+  if (attrs.before == MlpActivation::relu && gated_product(plan, x, device, pairs)) return;
   if (can_fuse_gelu(attrs.before, plan)) {
-    if (run_product_with({Kind::through_gelu, kept.raw_data(), plan.n}, plan, device)) return;
+    if (run_product_with({Kind::through_gelu, kept.raw_data(), plan.n}, plan, device, pairs))
+      return;
     if (!are_rows(in)) return input_grad(rows_of<4>(in), out, attrs);
   }
   run_product(plan, device);
@@ -81,7 +112,11 @@ void weight_grads(Inputs in, Outputs out, const op::LinearWeightGrads::Attrs& at
   }
   const op::ProductPlan plan = plan_of<op::LinearWeightGrads>(in, out);
   const Device device = out[0].device();
-  if (run_product_with({Kind::row_sums, out[1].raw_data()}, plan, device)) return;
+  const auto own = [&](Outputs results) { weight_grads(in, results, attrs); };
+  const ResultPairs pairs = [&] {
+    return beside_own(out, own, typical_sum(plan.k, in[0], in[1]))();
+  };
+  if (run_product_with({Kind::row_sums, out[1].raw_data()}, plan, device, pairs)) return;
   if (!are_rows(in)) return weight_grads(rows_of<2>(in), out, attrs);
   run_product(plan, device);
   op::sum_columns(in[0], out[1]);

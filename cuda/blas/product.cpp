@@ -2,6 +2,7 @@
 // gemm.h.
 #include "product.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "../attach.h"
@@ -63,13 +64,20 @@ bool is_bias(const ProductPlan& plan) {
   return plan.beta == 1 && (plan.addend.row == 0 || plan.m == 1) && plan.addend.column == 1;
 }
 
+/** Returns whether the result has no elements. */
+bool is_empty(const ProductPlan& plan) {
+  return plan.m == 0 || plan.n == 0 ||
+         std::any_of(plan.batch.begin(), plan.batch.end(), [](std::int64_t n) { return n == 0; });
+}
+
 bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
   if (OwnKernels::active()) return false;
   const DType dtype = plan.a.dtype, result = plan.c.dtype;
   const bool adds = plan.beta != 0, widens = is_low(dtype) && result == DType::f32;
   if (!is_floating(dtype) || plan.b.dtype != dtype || (result != dtype && !widens)) return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost) return false;
+  if (is_empty(plan) || plan.k == 0 || plan.m > kMost || plan.n > kMost || plan.k > kMost)
+    return false;
   gemm = {
       .dtype = dtype, .result = result, .m = plan.m, .n = plan.n, .k = plan.k, .alpha = plan.alpha};
   for (int i = 0; i < plan.batch.rank(); ++i) gemm.batch *= plan.batch[i];
@@ -88,8 +96,8 @@ bool fits_blas(const ProductPlan& plan, blas::Gemm& gemm) {
 }
 
 /** Copies the call's bias unless it has the dtype of the result, which cuBLASLt requires, and
- * begins at a multiple of 16 bytes: its heuristics take the alignment of matrices only. Returns the
- * copy, or an undefined tensor. */
+ *  begins at a multiple of 16 bytes: its heuristics take the alignment of matrices only. Returns
+ *  the copy, or an undefined tensor. */
 Tensor prepare_bias(const ProductPlan& plan, blas::Gemm& call, Device device) {
   constexpr std::int64_t kBytes = 16;
   if (!call.bias || (plan.addend.dtype == call.result && alignment(call.bias) >= kBytes)) return {};
@@ -104,6 +112,34 @@ Tensor prepare_bias(const ProductPlan& plan, blas::Gemm& call, Device device) {
   return copy;
 }
 
+/** Returns the product's result, which the library has computed, and that of Mezzo's own kernel, as
+ *  dense copies. */
+std::vector<ResultPair> results_of(const ProductPlan& plan, Device device) {
+  const CategoryScope scope(MemoryCategory::workspace);
+  Strides batch = plan.batch;
+  std::int64_t elements = plan.m * plan.n;
+  for (int i = plan.batch.rank() - 1; i >= 0; --i) {
+    batch[i] = elements;
+    elements *= plan.batch[i];
+  }
+  const Tensor library = empty_tensor({elements}, plan.c.dtype, device),
+               own = empty_tensor({elements}, plan.c.dtype, device);
+  const auto matrices = [&](const Tensor& x) {
+    return MatrixBatch{x.raw_data(), plan.c.dtype, plan.n, 1, batch};
+  };
+  gemm({.m = plan.m,
+        .n = plan.n,
+        .batch = plan.batch,
+        .c = matrices(library),
+        .addend = plan.c,
+        .beta = 1},
+       device);
+  ProductPlan again = plan;
+  again.c = matrices(own);
+  gemm(again, device);
+  return {{library, own}};
+}
+
 template <class Op> void product(Inputs in, Outputs out, const AttrsOf<Op>& attrs) {
   run_product(op::plan(op::product_of(std::type_identity<Op>{}, in, out, attrs)), out[0].device());
 }
@@ -112,21 +148,29 @@ template <class... Ops> void attach_all(type_list<Ops...>) { (attach<Ops, produc
 
 }  // namespace
 
-bool run_product_with(const blas::Epilogue& epilogue, const op::ProductPlan& plan, Device device) {
+bool may_fuse(const op::ProductPlan& plan) {
+  blas::Gemm call;
+  return plan.c.data && fits_blas(plan, call) && call.batch == 1 && call.result == call.dtype;
+}
+
+bool run_product_with(const blas::Epilogue& epilogue, const op::ProductPlan& plan, Device device,
+                      const ResultPairs& pairs) {
   blas::Gemm call;
   if (!plan.c.data || !fits_blas(plan, call) || call.batch != 1 || call.result != call.dtype)
     return false;
   call.epilogue = epilogue;
   const Tensor bias = prepare_bias(plan, call, device);
-  return blas::gemm(call, device, current_stream(device));
+  return blas::gemm(call, device, current_stream(device), pairs);
 }
 
 void run_product(const op::ProductPlan& plan, Device device) {
-  if (!plan.c.data) return;
+  if (!plan.c.data || is_empty(plan)) return;
   blas::Gemm call;
   if (fits_blas(plan, call)) {
     const Tensor bias = prepare_bias(plan, call, device);
-    if (blas::gemm(call, device, current_stream(device))) return;
+    ResultPairs pairs;
+    if (call.bias) pairs = [&] { return results_of(plan, device); };
+    if (blas::gemm(call, device, current_stream(device), pairs)) return;
   }
   gemm(plan, device);
 }

@@ -71,8 +71,11 @@ std::optional<Heads> heads_of(const Tensor& x, const Shape& batch, int first_hea
   return Heads{entries->count, heads->count, rows};
 }
 
-/** Returns the sizes of a mask's bias, which is broadcast where the mask is. */
-Attention::Bias bias_of(const Tensor& mask, const Shape& batch, int first_head, const Heads& q) {
+/** Returns the sizes of a mask's bias, which is broadcast where the mask is; but over queries not
+ *  for gradients: the library's backward engine does not broadcast it there, and reads wrong
+ *  numbers. */
+Attention::Bias bias_of(const Tensor& mask, const Shape& batch, int first_head, const Heads& q,
+                        std::int64_t queries, bool backward) {
   const std::vector<std::int64_t> steps = batch_steps(mask, batch);
   const auto varies = [&](int begin, int end) {
     return broadcast_from(batch, steps, begin, end) > begin;
@@ -81,7 +84,7 @@ Attention::Bias bias_of(const Tensor& mask, const Shape& batch, int first_head, 
   const bool by_query = mask.dim() > 1 && mask.size(-2) > 1 && mask.strides()[mask.dim() - 2] != 0;
   return {.entries = varies(0, first_head) ? q.entries : 1,
           .heads = varies(first_head, batch.rank()) ? q.heads : 1,
-          .queries = by_query ? mask.size(-2) : 1};
+          .queries = by_query || backward ? queries : 1};
 }
 
 /** Describes the tensors with dimension `first_head` of the batch as the first of the heads. */
@@ -111,7 +114,7 @@ std::optional<Attention> divided_at(int first_head, const Shape& batch, const At
               .k = k->rows,
               .v = v->rows,
               .y = y->rows};
-  if (of.mask.defined()) a.bias = bias_of(of.mask, batch, first_head, *q);
+  if (of.mask.defined()) a.bias = bias_of(of.mask, batch, first_head, *q, a.queries, backward);
   if (!backward) return a;
   const auto g = heads(of.g, false), dq = heads(of.dq, false), dk = heads(of.dk, false),
              dv = heads(of.dv, false);

@@ -1,6 +1,8 @@
 #include "attention_library.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
@@ -12,6 +14,7 @@
 #include "../../tensor/text/text.h"
 #include "../blas/key.h"
 #include "../kernels/attention_masks.h"
+#include "../kernels/result_difference.h"
 #include "../own_kernels.h"
 #include "../runtime/device.h"
 #include "attention_heads.h"
@@ -123,12 +126,7 @@ class CheckedProblems {
       return Outcome::unfit;  // the op itself needs less memory
     }
     log_text(Severity::warning,
-             str("scaled_dot_product_attention: cuDNN's ",
-                 problem.wanted == Attention::Wanted::y ? "results" : "gradients", " for ",
-                 problem.dtype, " [", problem.entries, ", ", problem.heads, ", ", problem.queries,
-                 ", ", problem.features, "] and ", problem.keys, " keys",
-                 problem.bias.exists() ? " with a mask" : "", problem.drops ? " with dropout" : "",
-                 " lose nan; such calls use Mezzo's kernels"));
+             str("cuDNN: ", problem.text(), " loses nan; Mezzo's own kernel serves such calls"));
     return Outcome::unfit;
   }
 
@@ -172,10 +170,62 @@ bool serve(const Attention& problem, const MaskSources& from, Device device) {
   return true;
 }
 
+LibraryProofs& proofs() {
+  static auto& all = *new LibraryProofs;  // never destroyed: tensors may outlive main
+  return all;
+}
+
+/** Solves the problem if the library's results agree with Mezzo's own. Returns false if the results
+ *  are still to be computed. */
+bool serve_proven(const Attention& problem, const MaskSources& from, Device device,
+                  const ResultPairs& pairs) {
+  LibraryProofs::Kind kind = problem.kind();
+  kind.push_back(device.index);
+  if (!proofs().allows_call(kind) || !serve(problem, from, device)) return false;
+  // The library rounds probabilities after dropout, which multiplies them, and slopes.
+  const double tolerance = 2 * proof_tolerance(problem.dtype) / problem.keep_probability;
+  return proofs().accepts(kind, {"cuDNN", tolerance}, pairs, [&] { return problem.text(); });
+}
+
+/** Returns y and the logarithms of a call beside Mezzo's own. */
+std::vector<ResultPair> beside_own(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
+  std::array<Tensor, 2> own;
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = mezzo::detail::contiguous_scratch(out[i]);
+  own_attention(in, own, attrs);
+  const double operands = nan_unless_finite(in.first(3));
+  return {{out[0], own[0], operands}, {out[1], own[1], operands}};
+}
+
+/** Returns the gradients of q, k and v beside Mezzo's own. Their typical sizes are those of equal
+ *  probabilities. */
+std::vector<ResultPair> beside_own_gradients(Inputs in, Outputs out, const Attention& problem,
+                                             const op::AttentionBackward::Attrs& attrs) {
+  std::array<Tensor, 4> own;
+  for (std::size_t i = 0; i < 3; ++i) own[i] = mezzo::detail::contiguous_scratch(out[i]);
+  own_attention_backward(in, own, attrs);
+  const double g = root_mean_square(in[0]), q = root_mean_square(in[1]),
+               k = root_mean_square(in[2]), v = root_mean_square(in[3]);
+  const auto keys = static_cast<double>(problem.keys),
+             queries = static_cast<double>(problem.queries);
+  const double slope =
+      std::abs(problem.scale) * std::sqrt(static_cast<double>(problem.values)) * g * v / keys;
+  return {{out[0], own[0], std::sqrt(keys) * slope * k},
+          {out[1], own[1], std::sqrt(queries) * slope * q},
+          {out[2], own[2], std::sqrt(queries) / keys * g}};
+}
+
 /** The lowest compute capability that the library's attention supports, and the first for which its
  *  gradients are not used: from there on NVIDIA selects the deterministic engine by hand, while for
  *  older devices the graph suffices. */
 constexpr int kAmpere = 80, kBlackwell = 100;
+
+/** Returns whether the library's gradients may be nan for some numbers, where the logarithms of
+ *  rows are below -88.7: its tiles have 128 keys, and it does not hide the upper half of the last
+ *  where a mask is given and the keys end with the lower half, nor the queries beside a single one.
+ *  Sources: pytorch's issue 196678 (cuDNN 9.19) and cudnn-frontend's issue 1072 (9.26). */
+bool is_unsafe(const Attention& gradients) {
+  return gradients.queries == 1 || (gradients.bias.exists() && gradients.keys % 128 == 64);
+}
 
 }  // namespace
 
@@ -187,7 +237,8 @@ bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attr
       as_heads({.q = in[0], .k = in[1], .v = in[2], .y = out[0], .mask = in[3]}, attrs);
   if (!problem) return false;
   problem->log_sums = out[1].raw_data();
-  return serve(*problem, {in[3], op::attention_batch(in[0], in[1], in[2]), attrs.stream}, device);
+  return serve_proven(*problem, {in[3], op::attention_batch(in[0], in[1], in[2]), attrs.stream},
+                      device, [&] { return beside_own(in, out, attrs); });
 }
 
 bool attention_backward_by_library(Inputs in, Outputs out,
@@ -216,11 +267,12 @@ bool attention_backward_by_library(Inputs in, Outputs out,
     of.g = row_major(of.g);
     problem = as_heads(of, attrs.forward);
   }
-  if (!problem || problem->key_heads != problem->heads) return false;
+  if (!problem || problem->key_heads != problem->heads || is_unsafe(*problem)) return false;
   const Tensor log_sums = row_major(in[6]);
   problem->log_sums = log_sums.raw_data();
-  return serve(*problem, {in[4], op::attention_batch(in[1], in[2], in[3]), attrs.forward.stream},
-               device);
+  return serve_proven(*problem,
+                      {in[4], op::attention_batch(in[1], in[2], in[3]), attrs.forward.stream},
+                      device, [&] { return beside_own_gradients(in, out, *problem, attrs); });
 }
 
 }  // namespace mezzo::gpu

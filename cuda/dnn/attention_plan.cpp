@@ -200,6 +200,8 @@ class AttentionGraph {
     return reshape(x, between({e, h, n, m}, {h * m * n, m * n, 1, n}, low()));
   }
 
+  // The engine computes the row sums of g y itself and ignores the factor that the graph multiplies
+  // them with, so that the factor is 1, and dropout's comes before the subtraction.
   // The gradients of q use a separate product of the complete score gradients. In the other pattern
   // blocks accumulate into them in an arbitrary order, which is not deterministic (and no note of
   // the engine says so).
@@ -208,7 +210,7 @@ class AttentionGraph {
     const Part products =
         apply(CUDNN_POINTWISE_MUL, g, matrices(kY, a_.y, a_.queries, a_.values), between(results));
     const Part sums = reduce(CUDNN_REDUCE_TENSOR_ADD, products, between(rows_));
-    const Part offsets = apply(CUDNN_POINTWISE_MUL, sums, host(kKeepProbability),
+    const Part offsets = apply(CUDNN_POINTWISE_MUL, sums, host(kOffsetFactor),
                                memory(kOffsets, rows_, packed_strides(rows_), CUDNN_DATA_FLOAT));
 
     const Part logarithms =
@@ -218,10 +220,9 @@ class AttentionGraph {
     multiply(transposed_scores(grown(kept(probabilities), CUDNN_DATA_FLOAT)), g,
              matrices(kDv, a_.dv, a_.keys, a_.values));
 
-    const Part slopes = kept(multiply(g, v_transposed, between(scores_)));
+    const Part slopes = grown(kept(multiply(g, v_transposed, between(scores_))), CUDNN_DATA_FLOAT);
     const Part above = apply(CUDNN_POINTWISE_SUB, slopes, offsets, between(scores_));
-    const Part weighted =
-        grown(apply(CUDNN_POINTWISE_MUL, above, probabilities, between(scores_)), CUDNN_DATA_FLOAT);
+    const Part weighted = apply(CUDNN_POINTWISE_MUL, above, probabilities, between(scores_));
     const Part gradients = apply(CUDNN_POINTWISE_MUL, weighted, scale_, between(scores_, low()));
     multiply(transposed_scores(gradients), q_, matrices(kDk, a_.dk, a_.keys, a_.features));
     const Part k = reshape(k_transposed_, between({a_.entries, a_.key_heads, a_.keys, a_.features},

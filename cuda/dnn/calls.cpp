@@ -59,7 +59,8 @@ std::optional<Choice> find_plan_of(const Problem& problem, Device device, int fi
   std::optional<Plan> found = plan(problem, {.handle = session.handle}, first);
   if (!found) return std::nullopt;
   const int index = found->index;
-  return Choice{std::make_shared<const Plan>(std::move(*found)), index};
+  const bool last_resort = found->last_resort;
+  return Choice{std::make_shared<const Plan>(std::move(*found)), index, last_resort};
 }
 
 }  // namespace
@@ -93,8 +94,7 @@ void execute(const Plan& plan, const Convolution& c, Device device, runtime::Str
 // Masked scores are -infinity, as in cudnn-frontend from cuDNN 9.10 on (`takes` requires 9.16); for
 // older versions it takes the lowest float.
 void execute(const Plan& plan, const Attention& a, Device device, runtime::Stream stream) {
-  const float scale = static_cast<float>(a.scale),
-              keep_probability = static_cast<float>(a.keep_probability),
+  const float scale = static_cast<float>(a.scale), offset_factor = 1,
               keep_factor = static_cast<float>(1 / a.keep_probability),
               masked = -std::numeric_limits<float>::infinity();
   Operands operands;
@@ -118,7 +118,7 @@ void execute(const Plan& plan, const Attention& a, Device device, runtime::Strea
     operands.add(kDq, a.dq.data);
     operands.add(kDk, a.dk.data);
     operands.add(kDv, a.dv.data);
-    operands.add(kKeepProbability, &keep_probability);
+    operands.add(kOffsetFactor, &offset_factor);
   }
   execute(plan, operands, device, stream);
 }

@@ -15,7 +15,8 @@ struct Plan;
 /** A plan and the index of its engine in the library's list for the problem. */
 struct Choice {
   std::shared_ptr<const Plan> plan;
-  int index = 0;
+  int index = 0;             // -1: found by search, so that a fallback begins with the first
+  bool last_resort = false;  // a slow engine, after all others
 };
 
 /** Return true if the library is loaded and accepts such problems. */

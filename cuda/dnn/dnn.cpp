@@ -1,13 +1,17 @@
 #include "dnn.h"
 
 #include <mutex>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 
 #include "../../tensor/core/numerics.h"
+#include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
 #include "../blas/key.h"
 #include "../library_fallback.h"
 #include "../runtime/per_device.h"
+#include "../stopwatch.h"
 #include "calls.h"
 
 namespace mezzo::gpu::dnn {
@@ -48,39 +52,82 @@ std::string text_of(const Convolution& c) {
              ", ", name(c.format));
 }
 
-std::string text_of(const Attention& a) {
-  return str(a.wanted == Attention::Wanted::y ? "attention of " : "gradients of attention of ",
-             a.dtype, ' ', Shape{a.entries, a.heads, a.queries, a.features}, " and ", a.keys,
-             " keys");
-}
+std::string text_of(const Attention& a) { return a.text(); }
 
 /** The plans of a device by problem. */
 class DeviceState {
  public:
   explicit DeviceState(Device device) : device_(device) {}
 
-  template <class Problem> bool run(const Problem& problem, runtime::Stream stream) {
+  template <class Problem>
+  bool run(const Problem& problem, runtime::Stream stream, const ProofTerms& terms,
+           const ResultPairs& pairs) {
     const std::lock_guard lock(mutex_);
-    return plans_[key_of(problem)].run(
-        "cuDNN", [&](int first) { return find_plan(problem, device_, first); },
+    Entry& entry = plans_[key_of(problem)];
+    bool searches = std::is_same_v<Problem, Convolution> && search_products() &&
+                    !Capture::current() && !entry.searched;
+    if (searches) entry.plans.choose_again();
+    return entry.plans.run(
+        terms,
+        [&](int first) {
+          std::optional<Choice> found;
+          if (std::exchange(searches, false)) {
+            entry.searched = true;
+            found = fastest_plan(problem, stream);
+          }
+          return found ? found : find_plan(problem, device_, first);
+        },
         [&](const Choice& choice) { execute(*choice.plan, problem, device_, stream); },
-        [&] { return text_of(problem); });
+        [&] { return text_of(problem); }, pairs);
   }
 
  private:
+  struct Entry {
+    LibraryAlgorithms<Choice> plans;
+    bool searched = false;
+  };
+
+  /** Times the plans of a problem on its operands and returns the fastest. The results are written
+   *  again and again. */
+  template <class Problem>
+  std::optional<Choice> fastest_plan(const Problem& problem, runtime::Stream stream) {
+    constexpr int kCandidates = 16;
+    std::vector<Choice> all;
+    for (int first = 0; first < kCandidates;) {
+      std::optional<Choice> found = find_plan(problem, device_, first);
+      if (!found || (found->last_resort && !all.empty())) break;
+      first = found->index + 1;
+      all.push_back(std::move(*found));
+    }
+    auto best = gpu::fastest(all, "cuDNN", stream, [&](const Choice& choice, int times) {
+      for (int i = 0; i < times; ++i) execute(*choice.plan, problem, device_, stream);
+    });
+    if (best) best->index = -1;
+    return best;
+  }
+
   Device device_;
   std::mutex mutex_;
-  std::unordered_map<Key, LibraryAlgorithms<Choice>, KeyHash> plans_;
+  std::unordered_map<Key, Entry, KeyHash> plans_;
 };
 
 }  // namespace
 
-bool convolve(const Convolution& c, Device device, runtime::Stream stream) {
-  return takes(c) && per_device<DeviceState>(device, device).run(c, stream);
+bool convolve(const Convolution& c, Device device, runtime::Stream stream,
+              const ResultPairs& pairs) {
+  return takes(c) && per_device<DeviceState>(device, device)
+                         .run(c, stream, {"cuDNN", proof_tolerance(c.x.dtype)}, pairs);
 }
 
 bool attend(const Attention& a, Device device, runtime::Stream stream) {
-  return takes(a) && per_device<DeviceState>(device, device).run(a, stream);
+  return takes(a) && per_device<DeviceState>(device, device).run(a, stream, {"cuDNN", 0}, {});
+}
+
+std::string Attention::text() const {
+  return str(wanted == Wanted::y ? "attention of " : "gradients of attention of ", dtype, ' ',
+             Shape{entries, heads, queries, features}, " and ", keys, " keys",
+             is_causal ? ", causal" : "", bias.exists() ? ", with a mask" : "",
+             drops ? ", with dropout" : "");
 }
 
 }  // namespace mezzo::gpu::dnn

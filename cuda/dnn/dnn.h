@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../../tensor/ops/conv_geometry.h"
+#include "../library_proof.h"
 #include "../runtime/runtime.h"
 
 namespace mezzo::gpu::dnn {
@@ -22,11 +23,12 @@ struct Convolution {
   const void* bias = nullptr;    // for wanted == y: one element per channel of y, same dtype
 };
 
-/** Enqueues the convolution. Returns false if cuDNN is missing or has no working engine for it.
- *  Uses only deterministic engines unless allow_nondeterministic(), and no Tensor Cores for f32
- *  unless allow_tf32(). Errors: CudaError where the device is broken; CapturePostponed where a call
- *  fails within a capture. */
-bool convolve(const Convolution& convolution, Device device, runtime::Stream stream);
+/** Enqueues the convolution. Returns false if cuDNN is missing, has no working engine for it, or
+ *  has results other than `pairs` contains of Mezzo's own. Uses only deterministic engines unless
+ *  allow_nondeterministic(), and no Tensor Cores for f32 unless allow_tf32(). Errors: CudaError
+ *  where the device is broken; CapturePostponed where a call fails within a capture. */
+bool convolve(const Convolution& convolution, Device device, runtime::Stream stream,
+              const ResultPairs& pairs);
 
 /** y = dropout(softmax(scale q k^T + bias)) v for each head of each batch entry, with the logarithm
  *  of each row's sum of exponentials; or, with both given, the gradients of q, k and v. f16 or
@@ -39,7 +41,8 @@ struct Attention {
     std::int64_t entry = 0, head = 0, row = 0;  // strides in elements
   };
   /** A number for each query and key of each head, f32, not -inf. Rows begin pitch() elements apart
-   *  and are dense in the order entry, head, row; a size of 1 is broadcast. */
+   *  and are dense in the order entry, head, row; a size of 1 is broadcast, but not over queries
+   *  for gradients. */
   struct Bias {
     const void* data = nullptr;
     std::int64_t entries = 0, heads = 0, queries = 0;  // 0: there is no bias
@@ -74,10 +77,13 @@ struct Attention {
   }
   /** Returns everything that a plan depends on: neither addresses nor the factors. */
   std::vector<std::int64_t> kind() const;
+  /** Describes the call, for the log. */
+  std::string text() const;
 };
 
-/** Enqueues the attention, as convolve() does. Gradients keep the gradients of the scores in
- *  memory, 16 bits each: returns false if these need more than most_score_bytes() bytes. */
+/** Enqueues the attention, as convolve() does, without a comparison. Gradients keep the gradients
+ *  of the scores in memory, 16 bits each: returns false if these need more than most_score_bytes()
+ *  bytes. */
 bool attend(const Attention& attention, Device device, runtime::Stream stream);
 
 /** Returns the limit in bytes for each array of scores in memory: their gradients, their bias, and

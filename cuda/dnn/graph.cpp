@@ -6,12 +6,14 @@ namespace {
 
 struct Notes {
   bool repeats = true, keeps_precision = true, tensor_cores = false;
+  bool is_direct = false;  // engine 0
 };
 
 Notes notes_of(const Descriptor& config) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   config.get_into(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
   Notes notes;
+  notes.is_direct = engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX) == 0;
   for (const auto note : engine.get_all<cudnnBackendNumericalNote_t>(
            CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT))
     switch (note) {
@@ -84,24 +86,33 @@ std::optional<Plan> choose_engine(const Graph& graph, const Target& target,
                                   const EngineLimits& limits, int first) {
   const std::optional<Descriptor> operations = graph.descriptor(target);
   if (!operations) return std::nullopt;
-  int index = -1;
+  std::vector<Descriptor> configs;
+  std::vector<Notes> notes;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor choices(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     choices.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *operations);
     choices.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
     if (target.properties) choices.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties);
     if (!choices.finalize()) continue;
-    for (const Descriptor& config :
+    for (Descriptor& config :
          choices.get_list(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
-      const Notes notes = notes_of(config);
-      if (!keeps_to(limits, notes) || ++index < first) continue;
-      std::optional<Plan> found = plan_of(config, target, limits);
-      if (!found) continue;
-      found->tensor_cores = notes.tensor_cores;
-      found->index = index;
-      return found;
+      const Notes its_notes = notes_of(config);
+      if (!keeps_to(limits, its_notes)) continue;
+      configs.push_back(std::move(config));
+      notes.push_back(its_notes);
     }
   }
+  int index = -1;
+  for (const bool last : {false, true})
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      if ((limits.puts_off_direct && notes[i].is_direct) != last || ++index < first) continue;
+      std::optional<Plan> found = plan_of(configs[i], target, limits);
+      if (!found) continue;
+      found->tensor_cores = notes[i].tensor_cores;
+      found->index = index;
+      found->last_resort = last;
+      return found;
+    }
   return std::nullopt;
 }
 

@@ -19,7 +19,8 @@ struct Plan {
   Descriptor engine;  // a cuDNN execution plan
   std::int64_t workspace = 0;
   bool tensor_cores = false;
-  int index = 0;  // index of the engine among those that satisfy the limits
+  int index = 0;             // index of the engine among those that satisfy the limits
+  bool last_resort = false;  // after all others: see EngineLimits::puts_off_direct
 };
 
 /** An array that operations read or write. */
@@ -63,10 +64,15 @@ struct EngineLimits {
   bool repeats = true;                             // must be deterministic
   std::int64_t workspace = std::int64_t{1} << 30;  // largest workspace in bytes
   bool tensor_cores = true;                        // may round f32 factors to TF32
+  // Engine 0, whose kernels are named grouped direct, comes after all others. Where Tensor Cores
+  // are not allowed the library's list often begins with it, but for convolutions of one group it
+  // is up to 200 times slower than others.
+  bool puts_off_direct = false;
 };
 
-/** Returns a plan with the first engine, in the library's order and from index `first` on, that
- *  satisfies the limits, or nothing if there is none. Errors: CudaError where the library fails. */
+/** Returns a plan with the first engine, from index `first` on, that satisfies the limits, or
+ *  nothing if there is none. The order is the library's, except for puts_off_direct. Errors:
+ *  CudaError where the library fails. */
 std::optional<Plan> choose_engine(const Graph& graph, const Target& target,
                                   const EngineLimits& limits, int first);
 

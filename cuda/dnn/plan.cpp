@@ -93,6 +93,18 @@ constexpr OperationNames kOperations[] = {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
+/** Sets alpha to 1 and beta to 0. The library reads them in the compute type, whatever type the
+ *  attribute is set with: a float read as a double is a wrong factor, without an error. */
+void set_factors(Descriptor& operation, const OperationNames& names, cudnnDataType_t type) {
+  if (type == CUDNN_DATA_DOUBLE) {
+    operation.set(names.alpha, 1.0);
+    operation.set(names.beta, 0.0);
+  } else {
+    operation.set(names.alpha, 1.0f);
+    operation.set(names.beta, 0.0f);
+  }
+}
+
 /** Adds an operation that adds one number per channel before the result is rounded. */
 void add_bias(Graph& graph, const Convolution& c, Graph::Part sum, Array result) {
   Array bias = array(kBias, c.bias, Sizes(result.sizes.size(), 1), result.type, c.format);
@@ -136,8 +148,7 @@ Graph graph_of(const Convolution& c) {
   operation.set(names.weight, graph[at_weight]);
   operation.set(names.y, graph[at_y]);
   operation.set(names.geometry, graph[geometry]);
-  operation.set(names.alpha, 1.0f);
-  operation.set(names.beta, 0.0f);
+  set_factors(operation, names, compute_type(c));
   graph.add_operation(std::move(operation));
   if (c.bias) add_bias(graph, c, at_y, y);
   return graph;
@@ -159,7 +170,8 @@ std::optional<Plan> plan(const Convolution& c, const Target& target, int first) 
   if (!sizes_follow(c.geometry)) return std::nullopt;
   return choose_engine(graph_of(c), target,
                        {.repeats = !allow_nondeterministic(),
-                        .tensor_cores = c.x.dtype != DType::f32 || allow_tf32()},
+                        .tensor_cores = c.x.dtype != DType::f32 || allow_tf32(),
+                        .puts_off_direct = c.geometry.groups == 1},
                        first);
 }
 

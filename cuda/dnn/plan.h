@@ -28,18 +28,19 @@ enum ArrayName : std::int64_t {
   kDv = 'V',
   // On the host, f32.
   kScale = 's',
-  kMasked = 'm',           // the score of a masked key
-  kKeepProbability = '1',  // 1 without dropout
-  kKeepFactor = 'f',       // its inverse
-  kFirstFree = 1000,       // first id of intermediate arrays
+  kMasked = 'm',        // the score of a masked key
+  kOffsetFactor = '1',  // 1; the pattern of the fused engines has it
+  kKeepFactor = 'f',    // 1 / the probability that dropout keeps an element
+  kFirstFree = 1000,    // first id of intermediate arrays
 };
 
 /** Returns true if the size of y that the library computes is the actual one. It is not where y
  *  leaves out positions. */
 bool sizes_follow(const op::ConvGeometry& geometry);
 
-/** Returns a plan with the first engine, in the library's order and from index `first` on, that the
- *  settings of numerics.h allow (precision and determinism), or nothing if there is none. */
+/** Returns a plan with the first engine, in the order of choose_engine() and from index `first` on,
+ *  that the settings of numerics.h allow (precision and determinism), or nothing if there is
+ *  none. */
 std::optional<Plan> plan(const Convolution& convolution, const Target& target, int first = 0);
 
 /** The same for attention. Gradients need memory for the gradients of the scores and a little

@@ -199,10 +199,11 @@ template <class P> void run(const P& problem, DType result, Device device) {
                          [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
-/** Computes the convolution with cuDNN. Returns false if it is not supported: the operands must
- *  have one dtype and be non-empty. */
+/** Computes the convolution with cuDNN. Returns false if it is not supported, as the operands must
+ *  have one dtype and be non-empty, or if its results are not those of Mezzo's own kernels. */
 bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g, const Volume& x,
-                const Volume& y, const Tensor& weight, const Tensor& bias, MemoryFormat format) {
+                const Volume& y, const Tensor& weight, const Tensor& bias, MemoryFormat format,
+                const ResultPairs& pairs) {
   const bool one_dtype = x.dtype == y.dtype && weight.dtype() == x.dtype &&
                          (!bias.defined() || bias.dtype() == x.dtype);
   const bool adds_to_y = !bias.defined() || wanted == dnn::Convolution::Wanted::y;
@@ -217,7 +218,18 @@ bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g
                         .geometry = g,
                         .weight = weight.raw_data(),
                         .bias = bias.defined() ? bias.raw_data() : nullptr},
-                       device, current_stream(device));
+                       device, current_stream(device), pairs);
+}
+
+/** Returns the result of a call, and what `call` computes, which runs Mezzo's own kernels. Sums
+ *  have `terms` products of elements of a and b. */
+template <class Call>
+std::vector<ResultPair> beside_own(const Tensor& out, const Call& call, std::int64_t terms,
+                                   const Tensor& a, const Tensor& b) {
+  const CategoryScope scope(MemoryCategory::workspace);
+  Tensor own = empty_tensor(out.shape(), out.dtype(), out.device(), false, out.memory_format());
+  call({&own, 1});
+  return {{out, own, typical_sum(terms, a, b)}};
 }
 
 template <class P>
@@ -242,8 +254,13 @@ template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& at
       op::conv_geometry(attrs, kTransposed ? to.size : from.size, kTransposed ? from.size : to.size,
                         op::volume_of(w, attrs.dims).size);
   using Wanted = dnn::Convolution::Wanted;
-  if (kTransposed ? by_library(Wanted::x, attrs.dims, g, to, from, w, bias, format)
-                  : by_library(Wanted::y, attrs.dims, g, from, to, w, bias, format))
+  const ResultPairs pairs = [&] {
+    return beside_own(
+        out[0], [&](Outputs own) { convolve<P>(in, own, attrs); },
+        g.taps() * from.channels / g.groups, x, w);
+  };
+  if (kTransposed ? by_library(Wanted::x, attrs.dims, g, to, from, w, bias, format, pairs)
+                  : by_library(Wanted::y, attrs.dims, g, from, to, w, bias, format, pairs))
     return;
   run_positions(problem_of<P>(g, from, to, w, format), to, bias, x.device());
 }
@@ -260,7 +277,12 @@ void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const Volume from = op::volume_of(x, attrs.dims), to = op::volume_of(y, attrs.dims);
   const ConvGeometry g =
       op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
-  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {}, format))
+  const ResultPairs pairs = [&] {
+    return beside_own(
+        out[0], [&](Outputs own) { conv_weight(in, own, attrs); }, to.batch * to.pixels(), x, y);
+  };
+  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {}, format,
+                 pairs))
     return;
   Weight problem = problem_of<Weight>(g, from, to, out[0], format);
   problem.m = problem.in_channels * g.taps();

@@ -14,6 +14,7 @@
 #include "../../tensor/text/text.h"
 #include "../attach.h"
 #include "../library_fallback.h"
+#include "../library_proof.h"
 #include "../own_kernels.h"
 #include "recurrent.h"
 
@@ -422,6 +423,55 @@ void differentiate_again(const dnn::Recurrent& layer, Inputs in, Outputs out,
   recurrent_backward_by_kernels(given, out, attrs);
 }
 
+// ---- comparisons with Mezzo's own kernels -------------------------------------------------------
+
+LibraryProofs& proofs() {
+  static auto& all = *new LibraryProofs;  // never destroyed: tensors may outlive main
+  return all;
+}
+
+/** `gradients`: of the backward pass. */
+LibraryProofs::Kind proof_kind(const dnn::Recurrent& layer, Device device, bool gradients) {
+  const Kind kind = kind_of(layer, device);
+  LibraryProofs::Kind all(kind.begin(), kind.end());
+  all.push_back(gradients ? 2 : layer.training ? 1 : 0);
+  return all;
+}
+
+/** Every step rounds its state. */
+ProofTerms terms_of(const dnn::Recurrent& layer) {
+  return {"cuDNN", 8 * proof_tolerance(layer.dtype)};
+}
+
+/** Returns pairs of those results that have elements. */
+std::vector<ResultPair> paired(Outputs library, Outputs own, double typical) {
+  std::vector<ResultPair> pairs;
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (own[i].numel() > 0) pairs.push_back({library[i], own[i], typical});
+  return pairs;
+}
+
+/** Returns y and the last states beside Mezzo's own. */
+std::vector<ResultPair> beside_own(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
+  const OutSpecs specs = op::RecurrentLayer::infer(in, attrs);
+  std::array<Tensor, 4> own;
+  for (std::size_t i = 0; i < own.size(); ++i)
+    own[i] = work_tensor(specs.items[i].shape, specs.items[i].dtype, in[0].device());
+  recurrent_by_kernels(in, own, attrs);
+  return paired(out, std::span(own).first(3), nan_unless_finite(in));
+}
+
+/** Returns the gradients beside Mezzo's own. */
+std::vector<ResultPair> beside_own_gradients(const dnn::Recurrent& layer, Inputs in, Outputs out,
+                                             const op::RecurrentLayerBackward::Attrs& attrs) {
+  std::vector<Tensor> own;
+  for (const Tensor& x : out) own.push_back(work_tensor(x.shape(), x.dtype(), x.device()));
+  differentiate_again(layer, in, own, attrs);
+  const std::array<Tensor, 4> operands{in[Operand::kX], in[Operand::kGy], in[Operand::kGh],
+                                       in[Operand::kGc]};
+  return paired(out, own, nan_unless_finite(operands));
+}
+
 }  // namespace
 
 bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
@@ -429,8 +479,17 @@ bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attr
   if (!allow_nondeterministic() && !dnn::recurrent_is_deterministic()) return false;
   const Device device = in[0].device();
   std::optional<dnn::Recurrent> layer = library_layer(in[0], in[3], in[4], in[7].defined(), attrs);
-  return layer && choose_algorithm(*layer, device) &&
-         succeeds(*layer, device, [&] { return run_by_library(*layer, in, out, attrs); });
+  if (!layer || !choose_algorithm(*layer, device)) return false;
+  const LibraryProofs::Kind kind = proof_kind(*layer, device, false);
+  const Tensor saved = out[3];  // the library puts its own there
+  if (proofs().allows_call(kind) &&
+      succeeds(*layer, device, [&] { return run_by_library(*layer, in, out, attrs); }) &&
+      proofs().accepts(
+          kind, terms_of(*layer), [&] { return beside_own(in, out, attrs); },
+          [&] { return text_of(*layer); }))
+    return true;
+  out[3] = saved;
+  return false;
 }
 
 void recurrent_backward_by_library(Inputs in, Outputs out,
@@ -439,9 +498,14 @@ void recurrent_backward_by_library(Inputs in, Outputs out,
   const Device device = x.device();
   std::optional<dnn::Recurrent> layer = library_layer(x, in[Operand::kWih], in[Operand::kWhh],
                                                       in[Operand::kWhr].defined(), attrs.forward);
-  if (choose_algorithm(*layer, device) &&
-      succeeds(*layer, device, [&] { return differentiate_by_library(*layer, in, out, attrs); }))
+  const LibraryProofs::Kind kind = proof_kind(*layer, device, true);
+  if (choose_algorithm(*layer, device) && proofs().allows_call(kind) &&
+      succeeds(*layer, device, [&] { return differentiate_by_library(*layer, in, out, attrs); }) &&
+      proofs().accepts(
+          kind, terms_of(*layer), [&] { return beside_own_gradients(*layer, in, out, attrs); },
+          [&] { return "the gradient of " + text_of(*layer); }))
     return;
+  if (!Capture::current() && !proofs().allows_call(kind)) refuse_library(*layer, device);
   differentiate_again(*layer, in, out, attrs);
 }
 

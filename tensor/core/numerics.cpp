@@ -11,7 +11,8 @@ namespace mezzo {
 
 namespace {
 
-std::atomic<bool> tf32{false}, nondeterministic{false}, searches{false}, cudnn_sdp{true};
+std::atomic<bool> tf32{false}, nondeterministic{false}, searches{false}, verifies{true},
+    cudnn_sdp{true};
 
 bool initially_exact() {
   const char* text = std::getenv("MEZZO_EXACT_PRODUCTS");
@@ -37,6 +38,9 @@ void set_allow_nondeterministic(bool on) { nondeterministic.store(on, std::memor
 
 bool search_products() { return searches.load(std::memory_order_relaxed); }
 void set_search_products(bool on) { searches.store(on, std::memory_order_relaxed); }
+
+bool verify_libraries() { return verifies.load(std::memory_order_relaxed); }
+void set_verify_libraries(bool on) { verifies.store(on, std::memory_order_relaxed); }
 
 bool exact_products() { return exact().load(std::memory_order_relaxed); }
 void set_exact_products(bool on) { exact().store(on, std::memory_order_relaxed); }

@@ -21,15 +21,30 @@ MZ_API bool allow_nondeterministic();
 /** Sets allow_nondeterministic(). */
 MZ_API void set_allow_nondeterministic(bool on);
 
-/** Returns whether each new kind of matrix product on a GPU is timed with every algorithm that
- *  cuBLASLt offers, and the fastest is used for the rest of the process. If off, cuBLASLt's
- *  heuristic choice is used. Default: off, because the search takes some milliseconds for each
- *  kind, synchronises with the device, and may find another algorithm, with other last bits, in
- *  another run. Captured steps use the algorithms found before the capture. The equivalent in
- *  PyTorch is cudnn.benchmark, for convolutions. */
+/** Returns whether each new kind of matrix product or convolution on a GPU is timed with every
+ *  algorithm that cuBLASLt or cuDNN offers and the other switches allow, and the fastest is used
+ *  for the rest of the process. If off, the library's heuristic choice is used. Default: off,
+ *  because the search takes some milliseconds for each kind, synchronises with the device, and may
+ *  find another algorithm, with other last bits, in another run. Captured steps use the algorithms
+ *  found before the capture. The equivalent in PyTorch is cudnn.benchmark, for convolutions. */
 MZ_API bool search_products();
 /** Sets search_products(). */
 MZ_API void set_search_products(bool on);
+
+/** Returns whether the first results of each kind of call of a GPU library are compared with those
+ *  of Mezzo's own kernels on the same operands: convolutions, attention and recurrent layers by
+ *  cuDNN, products with a bias or a fused function by cuBLASLt. A kind is what the library chooses
+ *  an algorithm for: sizes, strides, dtypes, alignment. If the results differ by more than
+ *  roundings, this is logged once, the call returns Mezzo's results, and Mezzo's kernels serve the
+ *  kind from then on. The comparison takes one call of Mezzo's kernels and memory for its results,
+ *  and synchronises with the device. Operands with nan or infinity, or results that are all zero,
+ *  prove nothing, and a later call is compared. In a captured step, kinds that were not compared
+ *  before run on Mezzo's kernels. Default: on. Unlike PyTorch, which uses what the libraries
+ *  return. */
+MZ_API bool verify_libraries();
+/** Sets verify_libraries(). Turn it off to measure the first steps of a program, or the libraries'
+ *  own errors. Kinds that have differed stay with Mezzo's kernels. */
+MZ_API void set_verify_libraries(bool on);
 
 /** Returns whether the CPU computes products of bf16 operands, and of f16 operands (the matrix
  *  products, convolutions, attention and recurrent layers), in f32 arithmetic. Default: off, unless
@@ -62,13 +77,13 @@ MZ_API void set_exact_products(bool on);
  *  rows of q and v whose sizes are multiples of 8 and at most 128 and which begin at multiples of
  *  16 bytes. It can compute the gradients of q, k and v if in addition they are not broadcast and
  *  that of a mask is not requested. For each entry of the batch, a mask in f32, a mask of dropout
- *  in 16 bits and the gradients of the scores in 16 bits may take 256 MiB each.
- *  cuDNN rounds probabilities, and in the gradients those of the scores, to
- *  the dtype, as PyTorch's fused kernels do; Mezzo's own kernels, which compute all other cases,
- *  round only results. For each new kind of call the results of both are compared once, which
- *  synchronises with the device. If they differ, this is logged and Mezzo's kernels are used for
- *  that kind. Captured steps use the kinds verified before the capture. Default: on, as in
- *  PyTorch. */
+ *  in 16 bits and the gradients of the scores in 16 bits may take 256 MiB each. cuDNN rounds
+ *  probabilities, and in the gradients those of the scores, to the dtype, as PyTorch's fused
+ *  kernels do; Mezzo's own kernels, which compute all other cases, round only results. Gradients of
+ *  calls with one query, and with a mask and 64 keys modulo 128, are Mezzo's too: cuDNN 9.19
+ *  returns nan for some of them. Each new kind of call is first run once on nan, which synchronises
+ *  with the device; a kind that loses it uses Mezzo's kernels (see also verify_libraries()).
+ *  Captured steps use the kinds verified before the capture. Default: on, as in PyTorch. */
 MZ_API bool cudnn_sdp_enabled();
 /** Sets cudnn_sdp_enabled(). */
 MZ_API void enable_cudnn_sdp(bool on);

@@ -9,14 +9,6 @@ namespace mezzo::op {
 
 namespace {
 
-/** Returns the bytes of the mask of y; 0 on devices that do not fill it. */
-std::int64_t mask_bytes(const OutSpec& y, Device device) {
-  if (device == cpu || y.dtype == DType::f64 || y.shape.back() == 0) return 0;
-  std::int64_t rows = 1;
-  for (int i = 0; i < y.shape.rank() - 1; ++i) rows *= y.shape[i];
-  return rows * mask_bits(y.shape.back()) / 8;
-}
-
 const OpInfo& op_named(std::string_view name) { return *find_op(name); }
 
 std::size_t kind_of(const Tensor& x) { return static_cast<std::size_t>(x.device().kind); }
@@ -26,9 +18,7 @@ std::size_t kind_of(const Tensor& x) { return static_cast<std::size_t>(x.device(
 OutSpecs LinearLink::infer(Inputs in, const Attrs& attrs) {
   OutSpecs specs = Linear::infer(in.first(3), {});
   const OutSpec& y = specs.items[0];
-  if (attrs.keeps_sums) return {y, y};
-  const bool relu = attrs.after == MlpActivation::relu;
-  return {y, {{relu ? mask_bytes(y, in[0].device()) : 0}, DType::u8}};
+  return {y, attrs.keeps_sums ? y : OutSpec{{0}, DType::u8}};
 }
 
 OutSpecs LinearInputGrad::infer(Inputs in, const Attrs&) {

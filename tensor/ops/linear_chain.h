@@ -28,9 +28,8 @@ struct Mlp {
 };
 
 /** One layer of the chain. Operands: x, weight, bias (or undefined), and the second result of the
- *  link that produced x (or undefined). Results: x W^T + b after the activation; after relu a
- *  device-specific mask of the positive elements, empty on devices that need none; after gelu x W^T
- *  + b itself. */
+ *  link that produced x (or undefined). Results: x W^T + b after the activation; after gelu x W^T +
+ *  b itself, else nothing. */
 struct LinearLink {
   static constexpr OpTraits traits{
       .name = "linear_link",
@@ -95,10 +94,6 @@ Product product_of(std::type_identity<LinearWeightGrads>, Inputs in, Outputs out
 constexpr Gelu::Attrs gelu_attrs(MlpActivation activation) {
   return {activation == MlpActivation::gelu_tanh ? Gelu::Form::tanh : Gelu::Form::exact};
 }
-
-/** Returns the bits per row of n elements in a link's mask: n rounded up to 128, the layout of
- *  cuBLASLt. */
-constexpr std::int64_t mask_bits(std::int64_t n) { return (n + 127) / 128 * 128; }
 
 // Steps that a device runs separately if its matrix product cannot fuse them.
 

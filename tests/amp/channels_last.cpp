@@ -1,8 +1,10 @@
 // Mixed precision and memory formats: casts, masters, gradients and checkpoints keep the layout of
-// channels-last parameters, and give the same bits.
+// channels-last parameters, and give the same bits; on a GPU, where a library's choice of
+// algorithms depends on the format, the same numbers within roundings.
 #include "../io/files.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
+#include "../support/same_bits.h"
 #include "conv_net.h"
 
 using namespace conv_net;
@@ -48,6 +50,16 @@ struct Parts {
   amp::Session session;
 };
 
+/** Returns whether two trainings, in different formats, have the same parameters. */
+bool agree(const Parts& got, const Parts& expected) {
+  const auto a = got.values(), b = expected.values();
+  if (a == b || !mezzo::testing::is_gpu(nets::test_device())) return a == b;
+  for (std::size_t p = 0; p < b.size(); ++p)
+    for (std::size_t i = 0; i < b[p].size(); ++i)
+      if (!(a[p][i] == Approx(b[p][i]).epsilon(0.02).margin(0.02))) return false;
+  return a.size() == b.size();
+}
+
 }  // namespace
 
 TEST_CASE("every level trains channels-last nets to the same bits, and keeps their layout",
@@ -58,7 +70,7 @@ TEST_CASE("every level trains channels-last nets to the same bits, and keeps the
       Parts rows(level, MemoryFormat::contiguous, kind.make), last(level, kLast, kind.make);
       rows.steps(3);
       last.steps(3);
-      CHECK(last.values() == rows.values());
+      CHECK(agree(last, rows));
       const Strides strides = strides_in(kLast, last.net.conv.weight().shape());
       CHECK(last.net.conv.weight().strides() == strides);
       for (const Tensor& p : last.optimizer->params())
@@ -97,7 +109,7 @@ TEST_CASE("checkpoints of row-major trainings continue in channels-last nets and
       CHECK(resumed.net.conv.weight().is_contiguous(to));
       whole.steps(2);
       resumed.steps(2);
-      CHECK(resumed.values() == whole.values());
+      CHECK(agree(resumed, whole));
       CHECK(resumed.net.conv.weight().strides() ==
             strides_in(to, resumed.net.conv.weight().shape()));
     }

@@ -33,7 +33,14 @@ PROGRAMS = {
     'build/tests/test_gpu':
     "[ \"${1:-}\" = '[graph]' ] && { trap '' TERM; sleep 1000; }; echo '4 passed, 0 failed'",
     'build/tests/test_amp': 'echo "device $MEZZO_TEST_DEVICE"; echo "3 passed, 1 failed"; exit 1',
-    'build/tests/test_ops': 'echo "shard $MEZZO_TEST_SHARD of $1"; echo "5 passed, 0 failed"',
+    # 40 tests of one process each, and two that all processes divide.
+    'build/tests/test_ops': """
+case "$*" in
+  "--list-test-names-only ~[guards][sharded]") printf '%s\\n' 'values, [all]' strides; exit 2 ;;
+  "--list-test-names-only ~[guards]~[sharded]") seq -f 'test, %g' 40; exit 40 ;;
+  "-f "*) sed "s|^|$MEZZO_TEST_SHARD runs |" "$2"; echo "$(wc -l <"$2") passed, 0 failed" ;;
+  *) exit 3 ;;
+esac""",
     'build/tests/test_samples': 'echo "no CUDA device"; exit 77',
     'build/samples/bench': 'case $* in *--micro*) kill -SEGV $$ ;; esac; echo "a table"',
 }
@@ -135,10 +142,7 @@ def other_stages(stand):
         },
         'amp': 'failed',
         'samples': 'skipped',
-        **{
-            f'ops_{i}': 'passed'
-            for i in (1, 2, 3, 4)
-        }
+        'ops': 'passed'
     }
     expect(list(stand.statuses(done.stdout))[-1] == 'gpu_recurrent', 'the riskiest part is last',
            done.stdout)
@@ -147,6 +151,17 @@ def other_stages(stand):
     expect(
         'amp: failed, status 1, 3 passed, 1 failed' in done.stdout and
         '    device cuda' in done.stdout, 'the end of a failed part', done.stdout)
+    expect('ops: passed, 72 passed, 0 failed' in done.stdout, 'the tally of 16 processes',
+           done.stdout)
+    with tarfile.open(stand.results / 'logs.tar.gz') as archive:
+        text = archive.extractfile('./ops.log').read().decode()
+    runs = re.findall(r'^(\d+)/16 runs (.*)$', text, re.M)
+    once = [test for _, test in runs if test.startswith('test, ')]
+    expect(sorted(once) == sorted(f'test, {i}' for i in range(1, 41)),
+           'each test runs in one process', text)
+    for test in ('values, [all]', 'strides'):
+        expect(sorted(int(k) for k, ran in runs if ran == test) == list(range(1, 17)),
+               f'{test}: all processes run it', text)
     done = stand.run('--stage', '3')
     statuses = stand.statuses(done.stdout)
     torch = [status for name, status in statuses.items() if name.startswith('torch')]
@@ -182,9 +197,9 @@ def selection(stand):
             'gpu_rest': 'passed'
         }, '--part', done.stdout)
     (stand.folder / 'build/tests/test_ops').unlink()
-    done = stand.run('--part', 'ops_2', '--part', 'gpu_rest')
+    done = stand.run('--part', 'ops', '--part', 'gpu_rest')
     expect(
-        done.returncode == 0 and 'ops_2: skipped' in done.stdout and
+        done.returncode == 0 and 'ops: skipped' in done.stdout and
         'test_ops is not there' in done.stdout, 'a missing program', done.stdout)
 
 

@@ -10,12 +10,15 @@
 #include "../../tensor/cpu/gemm.h"
 #include "../../tensor/elementwise/activation.h"
 #include "cuda.h"
+#include "dnn.h"
 #include "faults.h"
 #include "memory.h"
 
 namespace mezzo::gpu::blas {
 
 namespace {
+
+using emulator::EpilogueFault;
 
 /** Throws Fault for an invalid call, so that no fallback hides it. */
 void require(bool holds, const char* what) {
@@ -40,24 +43,19 @@ cpu_kernels::Matrix matrix(const Matrix& x, DType dtype, std::int64_t entry) {
 
 std::int64_t mask_bytes(const Gemm& g) { return (g.m - 1) * g.epilogue.stride / 8 + (g.n + 7) / 8; }
 
-/** The bit of an element in a mask: 1 where relu's argument is positive. */
-struct MaskBit {
-  std::uint8_t* byte;
-  std::uint8_t bit;
-  MaskBit(const Gemm& g, std::int64_t i, std::int64_t j)
-      : byte(static_cast<std::uint8_t*>(g.epilogue.memory) + (i * g.epilogue.stride + j) / 8),
-        bit(static_cast<std::uint8_t>(1u << (j % 8))) {}
-};
+/** Returns the bit of an element in a mask. */
+bool mask_bit(const Gemm& g, std::int64_t i, std::int64_t j) {
+  if (emulator::epilogue_fault() == EpilogueFault::wrong_mask) i = (i + 1) % g.m;
+  const auto* const mask = static_cast<const std::uint8_t*>(g.epilogue.memory);
+  return (mask[(i * g.epilogue.stride + j) / 8] >> (j % 8) & 1) != 0;
+}
 
 template <class T> void relu(const Gemm& g) {
   T* c = static_cast<T*>(const_cast<void*>(g.c.data));
   for (std::int64_t i = 0; i < g.m; ++i)
     for (std::int64_t j = 0; j < g.n; ++j) {
       T& value = c[i * g.c.stride + j];
-      const float x = static_cast<float>(value);
-      const MaskBit at(g, i, j);
-      *at.byte = static_cast<std::uint8_t>(x > 0 ? *at.byte | at.bit : *at.byte & ~at.bit);
-      if (x <= 0) value = static_cast<T>(0.0f);
+      if (static_cast<float>(value) <= 0) value = static_cast<T>(0.0f);
     }
 }
 
@@ -65,8 +63,7 @@ template <class T> void gate(const Gemm& g) {
   T* c = static_cast<T*>(const_cast<void*>(g.c.data));
   for (std::int64_t i = 0; i < g.m; ++i)
     for (std::int64_t j = 0; j < g.n; ++j)
-      if (const MaskBit at(g, i, j); !(*at.byte & at.bit))
-        c[i * g.c.stride + j] = static_cast<T>(0.0f);
+      if (!mask_bit(g, i, j)) c[i * g.c.stride + j] = static_cast<T>(0.0f);
 }
 
 /** Applies gelu or its gradient to unrounded sums, as the library does, and rounds once. */
@@ -79,9 +76,10 @@ template <class T> void round_through_gelu(const Gemm& g, const std::vector<floa
       T* const at = kept ? kept + i * g.epilogue.stride + j : nullptr;
       const bool forward = g.epilogue.kind == Epilogue::Kind::gelu;
       if (forward && at) *at = static_cast<T>(sum);
-      c[i * g.c.stride + j] =
-          static_cast<T>(forward ? op::Gelu::forward(sum, form)
-                                 : op::Gelu::gradient(sum, static_cast<float>(*at), 0.0f, form));
+      const bool spoilt = emulator::epilogue_fault() == EpilogueFault::wrong_gelu;
+      const float argument = forward || spoilt ? 0 : static_cast<float>(*at);
+      c[i * g.c.stride + j] = static_cast<T>(
+          forward ? op::Gelu::forward(sum, form) : op::Gelu::gradient(sum, argument, 0.0f, form));
     }
 }
 
@@ -89,7 +87,9 @@ template <class T> void row_sums(const Gemm& g) {
   const T* a = static_cast<const T*>(g.a.data);
   for (std::int64_t i = 0; i < g.m; ++i) {
     float sum = 0;
-    for (std::int64_t p = 0; p < g.k; ++p)
+    const std::int64_t terms =
+        emulator::epilogue_fault() == EpilogueFault::short_sums ? g.k - 1 : g.k;
+    for (std::int64_t p = 0; p < terms; ++p)
       sum += static_cast<float>(a[g.a.transposed ? p * g.a.stride + i : i * g.a.stride + p]);
     static_cast<T*>(g.epilogue.memory)[i] = static_cast<T>(sum);
   }
@@ -110,6 +110,7 @@ void check_epilogue(const Gemm& g) {
   const Epilogue& e = g.epilogue;
   if (e.kind == Epilogue::Kind::none) return;
   require(g.batch == 1, "an epilogue of a batch");
+  if (e.kind == Epilogue::Kind::relu) return require(!e.memory, "memory of relu");
   if (e.kind == Epilogue::Kind::gelu && !e.memory) return;
   require(emulator::is_device_memory(e.memory), "the epilogue's memory is not device memory");
   if (e.kind == Epilogue::Kind::row_sums) return require(!g.bias, "a bias beside sums of rows");
@@ -129,7 +130,7 @@ void check_epilogue(const Gemm& g) {
 }
 
 /** A product whose sums run in order of depth, as those of our own CUDA kernels: tests compare
- * bits. gemm() adds partial sums for a single row or column, which is therefore computed twice. */
+ *  bits. gemm() adds partial sums for a single row or column, which is therefore computed twice. */
 void sum_in_order(std::int64_t m, std::int64_t n, std::int64_t k, cpu_kernels::Matrix a,
                   cpu_kernels::Matrix b, const cpu_kernels::MatrixOut& c,
                   cpu_kernels::Epilogue epilogue) {
@@ -150,7 +151,8 @@ void sum_in_order(std::int64_t m, std::int64_t n, std::int64_t k, cpu_kernels::M
 void multiply(const Gemm& g, std::int64_t entry, const cpu_kernels::MatrixOut& c) {
   cpu_kernels::Epilogue epilogue{g.alpha, g.beta, {}};
   if (g.beta != 0) epilogue.addend = matrix(g.addend, g.result, entry);
-  if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.result, 0, 1}};
+  const std::int64_t step = emulator::epilogue_fault() == EpilogueFault::wrong_bias ? 0 : 1;
+  if (g.bias) epilogue = {g.alpha, 1, {g.bias, g.result, 0, step}};
   sum_in_order(g.m, g.n, g.k, matrix(g.a, g.dtype, entry), matrix(g.b, g.dtype, entry), c,
                epilogue);
 }
@@ -200,6 +202,7 @@ void multiply(const Gemm& g, const Algorithm&, const Tensor&, Device, runtime::S
   require(!g.c.transposed && !g.addend.transposed, "the result is transposed");
   require(!(g.bias && g.beta != 0), "a bias beside an addend");
   require(reinterpret_cast<std::uintptr_t>(g.bias) % 16 == 0, "the bias is not 16-byte aligned");
+  require(g.m > 0 && g.n > 0 && g.k > 0 && g.batch > 0, "an empty product");
   require(g.result == g.dtype || (is_low(g.dtype) && g.result == DType::f32),
           "a result of another dtype");
   require(g.result == g.dtype || g.epilogue.kind == Epilogue::Kind::none,
@@ -214,3 +217,14 @@ void multiply(const Gemm& g, const Algorithm&, const Tensor&, Device, runtime::S
 std::string description() { return "cuBLASLt emulated on the host"; }
 
 }  // namespace mezzo::gpu::blas
+
+namespace mezzo::emulator {
+
+namespace {
+EpilogueFault fault = EpilogueFault::none;
+}
+
+EpilogueFault epilogue_fault() { return fault; }
+void set_epilogue_fault(EpilogueFault wanted) { fault = wanted; }
+
+}  // namespace mezzo::emulator

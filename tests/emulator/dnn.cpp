@@ -51,6 +51,27 @@ op::ConvAttrs attrs_of(const Convolution& c) {
           .sizes = c.wanted == Convolution::Wanted::weight ? g.kernel : op::Extent{-1, -1, -1}};
 }
 
+using emulator::ConvolutionFault;
+ConvolutionFault convolution_fault = ConvolutionFault::none;
+
+/** Spoils a result as the fault demands. */
+void spoil(const Convolution& c, const Tensor& result) {
+  if (convolution_fault == ConvolutionFault::none) return;
+  visit_dtype(result.dtype(), [&]<class T>(std::type_identity<T>) {
+    const std::int64_t n = result.numel();
+    T* const at = result.data<T>();
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (convolution_fault == ConvolutionFault::wrong_factor)
+        at[i] = static_cast<T>(static_cast<double>(at[i]) * 1.03);
+      if (convolution_fault == ConvolutionFault::garbage_f64)
+        at[i] = static_cast<T>(static_cast<double>(at[i]) * 5.26354424712089e-315);
+      if (convolution_fault == ConvolutionFault::last_entry &&
+          (c.wanted == Convolution::Wanted::weight || i >= n - n / result.size(0)))
+        at[i] = static_cast<T>(static_cast<double>(at[i]) * 0.5);
+    }
+  });
+}
+
 void compute(const Convolution& c) {
   using Wanted = Convolution::Wanted;
   const emulator::MemoryScope scope;
@@ -64,14 +85,17 @@ void compute(const Convolution& c) {
     if (c.bias)
       in[2] = HostCopy(c.bias, c.x.dtype, {c.y.channels}, MemoryFormat::contiguous).fetch();
     op::Conv3d::cpu(in, {&y.tensor, 1}, attrs);
+    spoil(c, y.tensor);
     y.write_back();
   } else if (c.wanted == Wanted::x) {
     const Tensor in[] = {y.fetch(), w.fetch(), {}};
     op::ConvTranspose3d::cpu(in, {&x.tensor, 1}, attrs);
+    spoil(c, x.tensor);
     x.write_back();
   } else {
     const Tensor in[] = {x.fetch(), y.fetch()};
     op::ConvWeight::cpu(in, {&w.tensor, 1}, attrs);
+    spoil(c, w.tensor);
     w.write_back();
   }
 }
@@ -88,7 +112,10 @@ std::optional<Choice> emulated_plan(int first) {
 
 // The library supports f64 too. Leaving it to Mezzo's own kernels tests both wherever all dtypes
 // are tested.
-bool takes(const Convolution& c) { return emulator::has_dnn() && c.x.dtype != DType::f64; }
+bool takes(const Convolution& c) {
+  return emulator::has_dnn() &&
+         (c.x.dtype != DType::f64 || convolution_fault == ConvolutionFault::garbage_f64);
+}
 
 std::optional<Choice> find_plan(const Convolution&, Device, int first) {
   return emulated_plan(first);
@@ -117,5 +144,7 @@ void set_has_dnn(bool has) { present = has; }
 
 DnnFault dnn_fault() { return fault; }
 void set_dnn_fault(DnnFault wanted) { fault = wanted; }
+
+void set_convolution_fault(ConvolutionFault fault) { gpu::dnn::convolution_fault = fault; }
 
 }  // namespace mezzo::emulator

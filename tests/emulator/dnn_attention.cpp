@@ -146,11 +146,12 @@ class Head {
       const Numbers s = scores(i), &g = g_[static_cast<std::size_t>(i)],
                     &q = q_[static_cast<std::size_t>(i)];
       const Numbers keeps = kept(i);
-      const float offset = dot(g, load(a_.dtype, a_.y.data, row_of(a_.y, i), a_.values)) * keep;
+      const float offset = dot(g, load(a_.dtype, a_.y.data, row_of(a_.y, i), a_.values)) *
+                           (fault == AttentionFault::wrong_offsets ? 1.0f + keep : 1.0f);
       Numbers dq(static_cast<std::size_t>(a_.features), 0.0f);
       for (std::size_t j = 0; j < s.size(); ++j) {
         const float p = std::exp(s[j] - static_cast<const float*>(a_.log_sums)[row]);
-        const float slope = rounded(a_.dtype, p * (dot(g, v_[j]) * keeps[j] - offset) * factor *
+        const float slope = rounded(a_.dtype, p * (dot(g, v_[j]) * keeps[j] * factor - offset) *
                                                   static_cast<float>(a_.scale));
         add(dv[j], rounded(a_.dtype, p * keeps[j] * factor), g);
         add(dk[j], slope, q);
@@ -182,13 +183,21 @@ class Head {
   Numbers scores(std::int64_t query) const {
     const float* bias = nullptr;
     if (a_.bias.exists()) {
+      // Without broadcasting, the rows after the first are read from beyond the bias.
+      const bool ignores = fault == AttentionFault::no_broadcast;
       const auto at = [](std::int64_t i, std::int64_t size) { return size == 1 ? 0 : i; };
       const Attention::Bias& b = a_.bias;
+      if ((ignores && b.entries == 1 && entry_ > 0) || (ignores && b.heads == 1 && head_ > 0) ||
+          (ignores && b.queries == 1 && query > 0))
+        return scores_with(nullptr, query);
       bias = static_cast<const float*>(b.data) +
              ((at(entry_, b.entries) * b.heads + at(head_, b.heads)) * b.queries +
               at(query, b.queries)) *
                  a_.pitch();
     }
+    return scores_with(bias, query);
+  }
+  Numbers scores_with(const float* bias, std::int64_t query) const {
     const std::int64_t shift = fault == AttentionFault::sees_one_more ? 1 : 0;
     Numbers s;
     for (std::int64_t j = 0; j < a_.keys; ++j)

@@ -198,13 +198,9 @@ TEST_CASE("a library that loses nan or fails is reported once and not used again
       CHECK(got[i].to_vector<double>() == own[i].to_vector<double>());
     REQUIRE(log.lines.size() == 2);
     const bool fails = fault == AttentionFault::fails;
-    const std::string what = fails ? "failed (cudnnBackendExecute: " : "lose nan";
-    const char *results_of =
-                   fails ? "cuDNN: attention of bf16 [1,2," : "cuDNN's results for bf16 [1, 2, ",
-               *gradients_of = fails ? "cuDNN: gradients of attention of bf16 [1,2,"
-                                     : "cuDNN's gradients for bf16 [1, 2, ";
-    CHECK(log.lines[0].find(results_of) != std::string::npos);
-    CHECK(log.lines[1].find(gradients_of) != std::string::npos);
+    const std::string what = fails ? "failed (cudnnBackendExecute: " : "loses nan";
+    CHECK(log.lines[0].find("cuDNN: attention of bf16 [1,2,") == 0);
+    CHECK(log.lines[1].find("cuDNN: gradients of attention of bf16 [1,2,") == 0);
     for (const std::string& line : log.lines) CHECK(line.find(what) != std::string::npos);
     CHECK(is_own(served_by(call, bf16)));
     CHECK(log.lines.size() == 2);

@@ -6,6 +6,7 @@
 #include "../support/catch.h"
 #include "channels_last.h"
 #include "cost.h"
+#include "unverified.h"
 
 using namespace channels_last;
 
@@ -54,6 +55,7 @@ std::vector<std::string> plain(std::vector<std::string> names) {
 TEST_CASE(
     "a channels-last net copies nothing between its input and its output, forward and backward",
     "[gpu][counters][format]") {
+  const Unverified scope;
   for (const bool with_library : {true, false})
     for (const DType dtype : {f16, f32}) {
       INFO(with_library << " " << name(dtype));
@@ -72,6 +74,7 @@ TEST_CASE(
 
 TEST_CASE("batch norms of a channels-last net copy nothing either, forward and backward",
           "[gpu][counters][format]") {
+  const Unverified scope;
   for (const bool with_library : {true, false})
     for (const DType dtype : {f16, f32})
       for (const bool training : {true, false}) {

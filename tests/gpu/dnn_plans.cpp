@@ -1,6 +1,9 @@
 // cuDNN's plans for our convolutions, without a GPU: it plans for a described device, here an H200.
 #include <mezzo.h>
 
+#include <algorithm>
+#include <string>
+
 #include "../../cuda/dnn/plan.h"
 #include "described.h"
 
@@ -81,6 +84,33 @@ TEST_CASE("16-bit convolutions run on Tensor Cores, f32 ones only where TF32 is 
   set_allow_tf32(true);
   CHECK(on_tensor_cores(f32));
   set_allow_tf32(false);
+}
+
+TEST_CASE("engines named grouped direct come last, except for convolutions in groups", "[dnn]") {
+  NEED_CUDNN();
+  const Descriptor device = described::properties();
+  for (const char* name : {"resnet block", "resnet down", "resnet shortcut", "dilated"})
+    for (const Wanted wanted : {Wanted::y, Wanted::x, Wanted::weight})
+      for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
+        const auto c = std::find_if(kCases.begin(), kCases.end(),
+                                    [&](const Case& of) { return std::string(of.name) == name; });
+        INFO(name << " " << mezzo::name(format) << " " << static_cast<int>(wanted));
+        const Convolution problem = convolution(*c, f32, wanted, format);
+        bool was_last = false;
+        int index = -1, others = 0;
+        while (const auto found = plan(problem, {.properties = &device}, index + 1)) {
+          CHECK(found->index > index);
+          CHECK((found->last_resort || !was_last));
+          was_last = found->last_resort;
+          index = found->index;
+          others += was_last ? 0 : 1;
+        }
+        CHECK(others > 0);
+        CHECK(was_last);
+      }
+  const auto grouped = plan(convolution(kCases[5], f32, Wanted::y), {.properties = &device});
+  REQUIRE(grouped);
+  CHECK_FALSE(grouped->last_resort);
 }
 
 TEST_CASE("operands need only the alignment of their elements", "[dnn]") {

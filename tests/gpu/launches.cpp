@@ -78,12 +78,12 @@ void check_budgets(const char* net, const std::vector<Tensor>& in,
 }  // namespace
 
 TEST_CASE("a captured step of the MLP stays within its launch budget", "[gpu][graph][counters]") {
-  check_budgets<samples::Mlp>("MLP", images(), {{"O0", 12}, {"O1", 23}, {"O2", 16}, {"O5", 15}});
+  check_budgets<samples::Mlp>("MLP", images(), {{"O0", 14}, {"O1", 25}, {"O2", 18}, {"O5", 17}});
 }
 
 TEST_CASE("a captured step of LeNet stays within its launch budget", "[gpu][graph][counters]") {
   check_budgets<samples::LeNet>("LeNet", images(),
-                                {{"O0", 23}, {"O1", 34}, {"O2", 27}, {"O5", 26}});
+                                {{"O0", 24}, {"O1", 35}, {"O2", 28}, {"O5", 27}});
 }
 
 TEST_CASE("a captured step of char-GPT stays within its launch budget", "[gpu][graph][counters]") {

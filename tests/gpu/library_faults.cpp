@@ -296,22 +296,26 @@ TEST_CASE("only a broken device is an error, and later errors repeat its cause",
 
 TEST_CASE("a search for the fastest algorithm skips failing ones", "[gpu][fallback]") {
   const std::vector<Call> all = calls();
-  const Call& product = all[0];
-  set_search_products(true);
-  const Fresh fresh{product};
-  {
-    const LibraryFault fault(LibraryStage::execution, 1, 1);
-    const Outcome outcome = fresh.run();
-    CHECK(outcome.lines.empty());
-    CHECK(outcome.launches > 1);
-    CHECK(fault.failed() == 1);
+  for (const std::size_t which : {0, 2, 3}) {  // a product, a convolution, its weight gradient
+    const Call& call = all[which];
+    INFO(call.problem);
+    set_search_products(true);
+    const Fresh fresh{call};
+    {
+      const LibraryFault fault(LibraryStage::execution, 1, 1);
+      const Outcome outcome = fresh.run();
+      CHECK(outcome.lines.empty());
+      CHECK(outcome.launches > 1);
+      CHECK(fault.failed() == 1);
+    }
+    CHECK(fresh.run().launches == 1);  // it searches once
+    {
+      const LibraryFault fault(LibraryStage::execution);
+      const Outcome outcome = Fresh{call}.run();
+      CHECK(tells(outcome, call, kFailed));
+      CHECK(outcome.launches == 0);
+    }
+    set_search_products(false);
+    CHECK(fresh.run().launches == 1);
   }
-  {
-    const LibraryFault fault(LibraryStage::execution);
-    const Outcome outcome = Fresh{product}.run();
-    CHECK(tells(outcome, product, kFailed));
-    CHECK(outcome.launches == 0);
-  }
-  set_search_products(false);
-  CHECK(fresh.run().launches == 1);
 }

@@ -3,6 +3,7 @@
 
 #include "../../cuda/own_kernels.h"
 #include "alike.h"
+#include "unverified.h"
 
 namespace recurrent {
 
@@ -111,6 +112,7 @@ inline double library_tolerance(DType dtype) {
 /** Returns true if the results and gradients that the device computes by default agree with those
  *  of Mezzo's own kernels. */
 inline bool agrees_with_own_kernels(const Case& c, DType dtype) {
+  const Unverified scope;  // shows what the library computes
   const std::vector<Tensor> operands = operands_of(c, dtype);
   const auto f = [&](const std::vector<Tensor>& t) { return layer(c, t); };
   const std::vector<Tensor> got = results_on(kDevice, operands, f);

@@ -5,7 +5,11 @@
 //     char_lstm         2 layers, 256 characters from a state of zeros, Adam; sizes of the bench
 //     gpt2              124 million weights, 1024 tokens, AdamW
 //     resnet50          224 x 224 images, channels-last, SGD
-//   --small first       a few channels and tokens, for an emulated device
+//   --small             a few channels and tokens, for an emulated device
+//   --kernels FILE      append a table of the kernels of each way, recorded by CUPTI after its
+//   steps
+//                       were timed
+// Options come first.
 // The first line is a JSON object: device with the versions of driver and libraries, version and
 // commit of Mezzo, date. Each other line is one: net, batch, level, way (eager or captured), the
 // median step in ms and the last loss; or an error in their place. Each step is synchronised.
@@ -16,6 +20,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -24,6 +29,7 @@
 #include "../../samples/nets/char_lstm.h"
 #include "../../samples/nets/lenet.h"
 #include "../../samples/nets/mlp.h"
+#include "kernel_table.h"
 
 namespace {
 
@@ -31,6 +37,7 @@ using namespace mezzo;
 
 struct Options {
   bool small = false;
+  std::string kernels;  // the file; empty: none
   std::string net;
   std::int64_t batch = 0;
   std::vector<std::string> levels;
@@ -226,6 +233,19 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
+/** Appends the table of a few steps to the file. */
+void record_kernels(const std::string& file, const std::string& title,
+                    const std::function<Tensor()>& step, Device device) {
+  constexpr int kSteps = 3;
+  gpu::synchronize(device);
+  KernelTrace trace;
+  for (int i = 0; i < kSteps; ++i) step();
+  gpu::synchronize(device);
+  std::ofstream out(file, std::ios::app);
+  out << trace.finish().text(title, kSteps);
+  if (!out.flush()) throw IoError(file + ": cannot be written");
+}
+
 /** Prints one line of the output. Returns whether the steps succeeded. */
 bool report(const Options& o, const std::string& level, bool captured, Device device) {
   const std::string what =
@@ -241,10 +261,15 @@ bool report(const Options& o, const std::string& level, bool captured, Device de
         [&](const std::vector<Tensor>& in) { return std::vector{training->step(in)}; },
         {.device = device});
     double loss = 0;
-    const double ms = median_step(
-        [&] { return captured ? step(training->batch)[0] : training->step(training->batch); },
-        warm_up_steps(level), device, loss);
+    const auto run = [&] {
+      return captured ? step(training->batch)[0] : training->step(training->batch);
+    };
+    const double ms = median_step(run, warm_up_steps(level), device, loss);
     if (captured && step.captures() == 0) throw StateError("the step was not captured");
+    if (!o.kernels.empty())
+      record_kernels(o.kernels,
+                     str(o.net, " ", o.batch, " ", level, captured ? " captured" : " eager"), run,
+                     device);
     char text[128];
     std::snprintf(text, sizeof text, ", \"step_ms\": %.3f, \"samples_per_s\": %.1f, \"loss\": %.4f",
                   ms, 1e3 * static_cast<double>(o.batch) / ms, loss);
@@ -260,8 +285,15 @@ bool report(const Options& o, const std::string& level, bool captured, Device de
 Options parsed(int argc, char** argv) {
   Options o;
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words[0] == "--small") {
-    o.small = true;
+  for (bool more = true; more && !words.empty();) {
+    more = words[0] == "--small" || (words[0] == "--kernels" && words.size() > 1);
+    if (!more) break;
+    if (words[0] == "--small") {
+      o.small = true;
+    } else {
+      o.kernels = words[1];
+      words.erase(words.begin());
+    }
     words.erase(words.begin());
   }
   if (words.size() >= 3) {
@@ -272,7 +304,7 @@ Options parsed(int argc, char** argv) {
   if (!find_net(o.net) || o.batch < 1) {
     std::string names;
     for (const NetEntry& entry : kNets) names += str(names.empty() ? "" : "|", entry.name);
-    std::cerr << "gpu_steps: expected [--small] " << names << " BATCH LEVEL...\n";
+    std::cerr << "gpu_steps: expected [--small] [--kernels FILE] " << names << " BATCH LEVEL...\n";
     std::exit(2);
   }
   return o;
@@ -289,6 +321,7 @@ int main(int argc, char** argv) {
     std::cout << "gpu_steps: skipped, " << e.what() << "\n";
     return 77;
   }
+  set_verify_libraries(false);  // of GPT-2 in f32, its first step would take minutes
   const Environment e = environment(device);
   std::cout << "{\"side\": \"mezzo\", \"device\": " << quoted(e.hardware)
             << ", \"version\": " << quoted(e.version) << ", \"commit\": " << quoted(e.commit)

@@ -59,10 +59,10 @@ std::vector<Tensor> leaves_of(const Case& c, std::size_t s, DType dtype) {
 }  // namespace
 
 TEST_CASE("under autocast an op equals its casts followed by the op, bit for bit",
-          "[ops][autocast]") {
+          "[ops][autocast][sharded]") {
   for (const Case& c : all_cases()) {
     const OpInfo* info = find_op(c.op);
-    if (!info || !c.half || !c.single_op || is_in_place(c) ||
+    if (!in_shard(c) || !info || !c.half || !c.single_op || is_in_place(c) ||
         info->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
       continue;
     for (std::size_t s = 0; s < samples_of(c).size(); ++s)
@@ -164,11 +164,11 @@ void check_same(const Ending& got, const Ending& expected) {
 }  // namespace
 
 TEST_CASE("operands of different dtypes and their gradients are cast or promoted, bit for bit",
-          "[ops][autocast]") {
+          "[ops][autocast][sharded]") {
   for (const Case& c : all_cases()) {
     const OpInfo* info = find_op(c.op);
     const bool one_operand = c.operands.size() < 2;
-    if (!info || one_operand || !c.half || !c.single_op || is_in_place(c) ||
+    if (!in_shard(c) || !info || one_operand || !c.half || !c.single_op || is_in_place(c) ||
         info->traits.precision == Precision::banned || !runs_here(c, Depth::gradients))
       continue;
     const Precision tag = info->traits.precision;

@@ -60,11 +60,12 @@ std::vector<Tensor> results_and_gradients(const Case& c, const std::vector<Tenso
 
 }  // namespace
 
-TEST_CASE("replays of a captured op give the same bits as eager calls", "[captured]") {
+TEST_CASE("replays of a captured op give the same bits as eager calls", "[captured][sharded]") {
   if (test_device() == cpu) SKIP_TEST("the CPU captures nothing");
   std::set<std::string> refused;
   for (const Case& c : all_cases())
     for (const DType dtype : {f32, f16}) {
+      if (!in_shard(c)) continue;
       const bool gradients = c.gradients && runs_here(c, Depth::gradients);
       if (!runs_here(c, Depth::values) || (is_low(dtype) && !c.half)) continue;
       for (std::size_t s = 0; s < std::min<std::size_t>(samples_of(c).size(), 1); ++s) {
@@ -94,5 +95,7 @@ TEST_CASE("replays of a captured op give the same bits as eager calls", "[captur
         }
       }
     }
-  CHECK(refused == kNotCaptured);
+  // A shard has some of the cases.
+  CHECK(std::includes(kNotCaptured.begin(), kNotCaptured.end(), refused.begin(), refused.end()));
+  if (shard_count() == 1) CHECK(refused == kNotCaptured);
 }

@@ -1,5 +1,7 @@
 // Gradients of weights that are 16-bit conversions of f32 tensors, as autocast makes them: they are
-// rounded to 16 bits and stored in f32 at once, with the bits of two steps.
+// rounded to 16 bits and stored in f32 at once, with the bits of two steps. Where contributions
+// overflow to infinities of both signs, both are nan; its payload is not promised on a GPU, whose
+// conversions have other payloads than its sums.
 #include <mezzo.h>
 
 #include "../support/catch.h"

@@ -19,10 +19,12 @@ inline Tensor leaf(const Shape& shape, DType dtype, double scale) {
   return to_tensor(to_array(x), {}, dtype, Layout::contiguous).requires_grad_();
 }
 
-inline bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i)
-    if (!cases::same_bits(a[i].to(mezzo::cpu), b[i].to(mezzo::cpu))) return false;
-  return a.size() == b.size();
+inline Agreement same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return all_agree(a, b, [](const Tensor& x, const Tensor& y) { return cases::same_bits(x, y); });
+}
+inline Agreement same_numbers(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return all_agree(a, b,
+                   [](const Tensor& x, const Tensor& y) { return cases::same_numbers(x, y); });
 }
 
 /** Records the names of the ops that are called while in scope. */

@@ -237,15 +237,6 @@ std::string difference(const Array& got, const Array& expected, Tolerance tolera
   return "";
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
-  const Tensor x = a.detach().contiguous().to(mezzo::cpu),
-               y = b.detach().contiguous().to(mezzo::cpu);
-  return x.numel() == 0 ||
-         std::memcmp(x.raw_data(), y.raw_data(),
-                     static_cast<std::size_t>(x.numel()) * mezzo::item_size(x.dtype())) == 0;
-}
-
 std::string label(const Case& c, std::size_t sample) {
   std::string shapes;
   for (const Shape& s : samples_of(c)[sample]) shapes += " " + mezzo::str(s);

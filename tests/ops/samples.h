@@ -1,11 +1,13 @@
 // Turns cases into operands (drawn values, dtypes, memory layouts) and results into plain arrays.
 #pragma once
 
-#include "../support/device.h"
+#include "../support/same_bits.h"
 #include "cases.h"
 
 namespace cases {
 
+using mezzo::testing::Agreement;
+using mezzo::testing::all_agree, mezzo::testing::same_bits, mezzo::testing::same_numbers;
 using mezzo::testing::test_device;  // the device of to_tensor()'s operands
 
 /** How far a test evaluates a case. */
@@ -16,7 +18,8 @@ enum class Depth { values, gradients, second_gradients };
 bool runs_here(const Case& c, Depth depth);
 
 /** Returns whether this process runs the case: always, or for every n-th case where the environment
- *  variable MEZZO_TEST_SHARD is k/n. */
+ *  variable MEZZO_TEST_SHARD is k/n. Tests that ask this have the tag [sharded], which tests/gpu.sh
+ *  runs in all processes; it divides the other tests among them. */
 bool in_shard(const Case& c);
 
 /** Returns how many processes share the cases: n of MEZZO_TEST_SHARD. */
@@ -68,9 +71,6 @@ Tolerance tolerance_of(DType dtype);
 /** Describes the first difference; empty where the arrays agree within tolerance. nan equals nan,
  *  inf equals inf of the same sign. */
 std::string difference(const Array& got, const Array& expected, Tolerance tolerance);
-
-/** Returns whether shape, dtype and bits are equal. */
-bool same_bits(const Tensor& a, const Tensor& b);
 
 std::string label(const Case& c, std::size_t sample);
 

@@ -89,6 +89,40 @@ Row epilogue_row(DType dtype, MlpActivation activation, bool backward) {
           Expected::close, true};
 }
 
+/** Gradients through relu whose arguments are 0: rows of zeros with a bias of 0, as of padding. */
+Row relu_zeros_row(DType dtype) {
+  const auto cases = [=](const Maker& make) {
+    const std::int64_t n = make.pick(32, 128, 4096);
+    Tensor x = make.whole({n, n}, dtype);
+    x.slice(0, 0, n / 2).fill_(0);
+    return backward_case(
+        {x, make.whole({n, n}, dtype), make.whole({n, n}, dtype), make.fill({n}, 0, dtype),
+         make.whole({n}, dtype), make.whole({n, n}, dtype)},
+        5,
+        [](const Tensors& t) {
+          return mlp(t[0], {t[1], t[2]}, {t[3], t[4]});
+        },
+        4 * flops_of(n, n, n));
+  };
+  return {"mlp relu zeros " + text(dtype) + " backward", cases, 4 * tolerance(dtype),
+          Expected::close, true};
+}
+
+/** Products without rows, columns or terms, with a bias, and their gradients. */
+Row empty_row(DType dtype) {
+  const auto cases = [=](const Maker& make) {
+    return backward_case(
+        {make.normal({4, 0}, dtype), make.normal({5, 0}, dtype), make.normal({5}, dtype),
+         make.normal({0, 8}, dtype), make.normal({3, 8}, dtype), make.normal({4, 5}, dtype)},
+        3, [](const Tensors& x) {
+          const Tensor none = sum(linear(x[3], x[4]));  // no rows
+          return linear(x[0], x[1], x[2]) + none;
+        });
+  };
+  return {"empty products " + text(dtype) + " backward", cases, tolerance(dtype), Expected::close,
+          true};
+}
+
 /** f32 products on Tensor Cores, which round factors to 10 mantissa bits. */
 Row tf32_row() {
   struct Allowed {
@@ -122,7 +156,9 @@ void add_product_rows(std::vector<Row>& rows) {
     rows.push_back(bias_row(dtype, false));
     rows.push_back(addend_row(dtype));
   }
+  for (const DType dtype : {f32, f16, bf16, f64}) rows.push_back(empty_row(dtype));
   for (const DType dtype : {f32, f16, bf16}) {
+    rows.push_back(relu_zeros_row(dtype));
     rows.push_back(bias_row(dtype, true));
     for (const auto activation : {MlpActivation::relu, MlpActivation::gelu_tanh})
       for (const bool backward : {false, true})
