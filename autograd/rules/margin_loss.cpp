@@ -104,9 +104,12 @@ std::vector<Tensor> MultiMarginLoss::composite(Inputs in, const Attrs& attrs) {
   const Tensor excess = relu(wide_x - gather(wide_x, dim, at_target) + attrs.margin);
   const Tensor numbers =
       arange(static_cast<double>(classes), {.dtype = DType::i64, .device = x.device()});
-  const Tensor others =
-      where(at_target == numbers, operand(0), attrs.p == 1 ? excess : excess * excess);
-  const Tensor terms = sum(others, dim) / classes * weight;
+  // Samples of weight 0 count for nothing, even if their terms are infinite.
+  Tensor counts = at_target != numbers;
+  if (in[2].defined()) counts = logical_and(counts, weight.unsqueeze(dim) != 0);
+  const Tensor others = where(counts, excess, operand(0));
+  const Tensor terms =
+      sum(attrs.p == 1 ? others : others * others, dim) / classes * weight;
   return {reduce_terms(terms, attrs.reduction, x.dtype())};
 }
 
