@@ -102,9 +102,9 @@ MZ_API Tensor binary_cross_entropy_with_logits(
 MZ_API Tensor huber_loss(const Tensor& x, const Tensor& target,
                          const HuberLossOptions& options = {});
 /** Returns the Kullback-Leibler divergence of the target's distribution from exp(x): t (ln t - x),
- *  exactly 0 where t <= 0.
+ *  exactly 0 where t is 0, nan where it is negative.
  *  Precision: f32.
- *  Gradient: -t for x, ln t - x + 1 for the target, both 0 where t <= 0.
+ *  Gradient: -t for x, ln t - x + 1 for the target, both 0 where t is 0.
  *  Errors: DtypeError for integers; ShapeError. */
 MZ_API Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
 /** Returns |x - t|.

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/elementwise/power.h"
 #include "../ops/create.h"
 
 namespace mezzo {
@@ -25,7 +27,7 @@ Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g,
   if (p == 0) return zeros_like(x);
   if (p == 1) return sign(x.detach()) * g;
   if (std::isinf(p)) return shared_among_ties(x, y, g, attrs.dims);
-  if (p == 2) return where(y == 0, 0, x * (g / nonzero_or_one(y)));
+  if (p == 2) return apply<op::NormPart>(x, y, g);
   // Divides before taking the power, because powers of small norms underflow.
   const Tensor ratio = abs(nonzero_or_one(x)) / nonzero_or_one(y);
   const Tensor gradient = sign(x.detach()) * pow(ratio, p - 1) * g;

@@ -1,6 +1,7 @@
 // Elementwise powers, roots and reciprocals. Parsed by g++ and by nvcc.
 #pragma once
 
+#include "../math/safe_sum.h"
 #include "formula.h"
 
 namespace mezzo::op {
@@ -110,6 +111,20 @@ struct Sqrt {
   }
 };
 
+/** The power of two that brings x to [1, 4); 1 from 2^-30 to 2^30, and for 0, infinities and nan. */
+struct ScaleOf {
+  static constexpr OpTraits traits{.name = "scale_of",
+                                   .precision = Precision::match,
+                                   .needs = {kNothing},
+                                   .internal = true};
+  template <class V> MZ_HD static V forward(const V& x) {
+    return x >= V(0x1p-30) && x <= V(0x1p30) ? V(1) : scale_of(x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
+};
+
 /** Square root of a value that is negative only because of rounding: 0 there, with gradient 0. */
 struct SqrtOrZero {
   static constexpr OpTraits traits{.name = "sqrt_or_zero",
@@ -121,6 +136,35 @@ struct SqrtOrZero {
   }
   template <class V> MZ_HD static V gradient(const V& g, const V&, const V& y) {
     return select(y == 0, num<V>(0), g / (2 * select(y == 0, num<V>(1), y)));
+  }
+};
+
+/** x g / y, 0 where y is 0: the gradient of a 2-norm y of x. g / y is computed first, unless it might
+ *  leave the range of f32. */
+struct NormPart {
+  static constexpr OpTraits traits{
+      .name = "norm_part",
+      .precision = Precision::match,
+      .inputs = 3,
+      .needs = {input(1) | input(2), input(0) | input(1) | input(2), input(0) | input(1)},
+      .internal = true};
+  template <class V> MZ_HD static V product(const V& x, const V& y, const V& g) {
+    const V divisor = select(y == 0, num<V>(1), y);
+    const V part =
+        select((y > num<V>(0x1p60)) | (y < num<V>(0x1p-60)), V(x / divisor * g), V(x * (g / divisor)));
+    return select(y == 0, num<V>(0), part);
+  }
+  template <class V> MZ_HD static V forward(const V& x, const V& y, const V& g) {
+    return product(x, y, g);
+  }
+  template <int I, class V>
+  MZ_HD static V gradient(const V& up, const V& x, const V& y, const V& g) {
+    if constexpr (I == 0)
+      return product(up, y, g);
+    else if constexpr (I == 1)
+      return -product(product(up, y, g), y, x);
+    else
+      return product(up, y, x);
   }
 };
 
@@ -139,6 +183,6 @@ struct Square {
  *  function_(x) of each. */
 #define MZ_POWERS(of) of(reciprocal, Reciprocal) of(rsqrt, Rsqrt) of(sqrt, Sqrt) of(square, Square)
 
-using PowerOps = Extended<type_list<Pow, Rdiv, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
+using PowerOps = Extended<type_list<NormPart, Pow, Rdiv, ScaleOf, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op
