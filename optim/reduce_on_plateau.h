@@ -31,8 +31,8 @@ struct ReduceLROnPlateauOptions {
 
 /** Lowers the learning rates of an optimizer when a metric has not improved for a while. Call
  * step() after each evaluation. In a captured step the rate is read from device memory: call step()
- *  between replays. The optimizer must outlive it. Unlike PyTorch, a metric that stays the same is no
- *  improvement if it is negative, either. Source: torch.optim.lr_scheduler.ReduceLROnPlateau
+ *  between replays. The optimizer must outlive it. Unlike PyTorch, a metric that stays the same is
+ * no improvement if it is negative, either. Source: torch.optim.lr_scheduler.ReduceLROnPlateau
  *  (options, defaults, and what else counts as an improvement). */
 class MZ_API ReduceLROnPlateau final : public SchedulerBase {
  public:

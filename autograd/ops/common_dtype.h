@@ -12,8 +12,8 @@ namespace mezzo {
  *  0.1, f16) == 0.1 holds. */
 Tensor in_common_dtype(const Tensor& x, const Tensor& other);
 
-/** Returns x, a number or a 0-dim tensor that an op may select as a result beside `other`, rounded to
- *  the dtype that they promote to where that is f16 or bf16, else x. The op would round it to f32
+/** Returns x, a number or a 0-dim tensor that an op may select as a result beside `other`, rounded
+ * to the dtype that they promote to where that is f16 or bf16, else x. The op would round it to f32
  *  first. Unlike PyTorch, which rounds twice. */
 Tensor rounded_once(const Tensor& x, const Tensor& other);
 

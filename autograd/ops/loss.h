@@ -88,7 +88,8 @@ struct SmoothL1LossOptions {
 MZ_API Tensor binary_cross_entropy(const Tensor& x, const Tensor& target,
                                    const BinaryCrossEntropyOptions& options = {});
 /** Returns the binary cross entropy of scores, (1 - t) x - (1 + (pos_weight - 1) t) ln sigmoid(x),
- *  computed without overflow.
+ *  computed without overflow. Unlike PyTorch, where an infinite logarithm has the weight 0 their
+ *  product is 0, not nan.
  *  Precision: f32.
  *  Gradient: sigmoid(x) - t for x, without pos_weight; -x for the target.
  *  Errors: DtypeError for integers; ShapeError. */

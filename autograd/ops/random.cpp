@@ -47,12 +47,11 @@ void require_held(DType dtype, std::int64_t low, std::int64_t high) {
   const bool is_unsigned = dtype == DType::boolean || dtype == DType::u8;
   const std::int64_t least = is_unsigned ? 0 : is_floating(dtype) ? -most : -most - 1;
   if (low >= least && high - 1 <= most) return;
-  fail<ValueError>("randint",
-                   {.what = str("the range has numbers that ", dtype, " cannot hold"),
-                    .got = str("[", low, ", ", high, ")"),
-                    .expected = str("integers from ", least, " to ", most,
-                                    ", the largest up to which ", dtype, " is exact"),
-                    .hint = "use a wider dtype"});
+  fail<ValueError>("randint", {.what = str("the range has numbers that ", dtype, " cannot hold"),
+                               .got = str("[", low, ", ", high, ")"),
+                               .expected = str("integers from ", least, " to ", most,
+                                               ", the largest up to which ", dtype, " is exact"),
+                               .hint = "use a wider dtype"});
 }
 
 /** Returns the random stream of the next op on x's device. The op itself throws for an undefined

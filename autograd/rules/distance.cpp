@@ -85,8 +85,7 @@ std::vector<Tensor> CosineSimilarity::composite(Inputs in, const Attrs& attrs) {
   // Scaled, so that products of huge or tiny numbers stay in range.
   const Tensor u_scale = scale_of_sizes(u_length), v_scale = scale_of_sizes(v_length);
   const Tensor product = sum(scaled(u, u_scale) * scaled(v, v_scale), dim, {.keepdim = true});
-  const Tensor cosine =
-      product / (scaled(u_length, u_scale) * scaled(v_length, v_scale));
+  const Tensor cosine = product / (scaled(u_length, u_scale) * scaled(v_length, v_scale));
   return {cosine.view(reduced_shape(shape, {dims, false})).to(dtype)};
 }
 

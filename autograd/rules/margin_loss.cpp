@@ -43,9 +43,9 @@ Tensor distance(const Tensor& u, const Tensor& v, double p, double eps) {
   // Scaled, so that the powers of huge or tiny differences stay in range.
   const Tensor scale = line_scale(d, 1u << (d.dim() - 1));
   d = scaled(d, scale);
-  const Tensor length = p == 2 ? sqrt(sum(d * d, -1, {.keepdim = true}))
-                               : pow(sum(pow(abs(d), operand(p)), -1, {.keepdim = true}),
-                                     operand(1 / p));
+  const Tensor length =
+      p == 2 ? sqrt(sum(d * d, -1, {.keepdim = true}))
+             : pow(sum(pow(abs(d), operand(p)), -1, {.keepdim = true}), operand(1 / p));
   return unscaled(length, scale).squeeze(-1);
 }
 
@@ -118,8 +118,7 @@ std::vector<Tensor> MultiMarginLoss::composite(Inputs in, const Attrs& attrs) {
   Tensor counts = at_target != numbers;
   if (in[2].defined()) counts = logical_and(counts, weight.unsqueeze(dim) != 0);
   const Tensor others = where(counts, excess, operand(0));
-  const Tensor terms =
-      sum(attrs.p == 1 ? others : others * others, dim) / classes * weight;
+  const Tensor terms = sum(attrs.p == 1 ? others : others * others, dim) / classes * weight;
   return {reduce_terms(terms, attrs.reduction, x.dtype())};
 }
 

@@ -42,8 +42,8 @@ Shape batch_of(const Tensor& x) { return {std::span(x.shape().begin(), x.shape()
  *  rounding; the root of a negative value is 0. */
 Tensor distances_by_products(const Tensor& given_a, const Tensor& given_b) {
   // Scaled, so that squares of huge or tiny numbers stay in range.
-  const Tensor scale = scale_of_sizes(
-      maximum(amax(abs(given_a.detach())), amax(abs(given_b.detach()))));
+  const Tensor scale =
+      scale_of_sizes(maximum(amax(abs(given_a.detach())), amax(abs(given_b.detach()))));
   const Tensor a = scaled(given_a, scale), b = scaled(given_b, scale);
   const Tensor squares = sum(a * a, -1, {.keepdim = true}) + sum(b * b, -1).unsqueeze(-2);
   return unscaled(apply<SqrtOrZero>(baddbmm(squares, a, b.transpose(-2, -1), {.alpha = -2})),

@@ -23,8 +23,7 @@ namespace {
 
 /** Returns the windows of the last N dimensions of x, as N more dimensions. Windows that extend
  *  beyond the end are filled with zeros. */
-template <int N>
-Tensor windows_of(const Tensor& x, const PoolAttrs& attrs, const Shape& pooled) {
+template <int N> Tensor windows_of(const Tensor& x, const PoolAttrs& attrs, const Shape& pooled) {
   std::vector<std::int64_t> padding;
   const auto place = [](int d) { return static_cast<std::size_t>(3 - N + d); };
   bool pads = false;

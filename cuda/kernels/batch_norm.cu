@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
       static_cast<std::int64_t>(blockIdx.x) * join_spread().slots + at.slot;
   const MomentsState<float> all =
       joined_rows(rows, norm.partial, room, channel, at, CombineMoments<float>{});
-  const Statistics<float> of = safe_statistics(norm.x, norm.lines, join_spread(), at,
-                                               channel < rows.channels, channel, all, room);
+  const Statistics<float> of = safe_statistics<float>(norm.x, norm.lines, join_spread(), at,
+                                                      channel < rows.channels, channel, all, room);
   if (channel < rows.channels && at.part == 0) norm.write_statistics(channel, of);
 }
 

@@ -188,8 +188,8 @@ template <class C> struct Normalisation {
    *  must call it. */
   __device__ Statistics<C> statistics(const ChannelWalk& walk, std::int64_t statistic,
                                       const MomentsState<C>& state, MomentsState<C>* room) const {
-    return safe_statistics(x, lines, walk.all.spread, walk.at, walk.has_channel(), statistic, state,
-                           room);
+    return safe_statistics<C>(x, lines, walk.all.spread, walk.at, walk.has_channel(), statistic,
+                              state, room);
   }
   /** Writes the statistics of one channel or group, and updates the running ones. */
   __device__ void write_statistics(std::int64_t statistic, const Statistics<C>& of) const {

@@ -97,10 +97,9 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t at_i = i0 + ti + i * kRow, at_j = j0 + tj + j * kRow;
       if (!pairs.has(at_i, at_j)) continue;
       y[pairs.place(b, at_i, at_j)] =
-          metric.is_safe(total[i][j])
-              ? metric.finish(total[i][j])
-              : slow_distance(metric, total[i][j], x1 + at_i * pairs.length,
-                              x2 + at_j * pairs.length, pairs.length);
+          metric.is_safe(total[i][j]) ? metric.finish(total[i][j])
+                                      : slow_distance(metric, total[i][j], x1 + at_i * pairs.length,
+                                                      x2 + at_j * pairs.length, pairs.length);
     }
 }
 

@@ -66,8 +66,8 @@ void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 
 using PackedSum = SumOf<float>;
 
-/** Returns the scaled sum of the calling thread's packs of a row of T. Not inlined: this is the slow
- *  way. */
+/** Returns the scaled sum of the calling thread's packs of a row of T. Not inlined: this is the
+ * slow way. */
 template <class T>
 __device__ __noinline__ float scaled_part(const T* row, int packs, int lanes, int lane,
                                           const PackedSum& sum) {
@@ -135,8 +135,8 @@ struct PackColumns {
   Grid grid() const { return {.blocks = strips * chunks, .threads = kTeamThreads}; }
 };
 
-/** Stores the sum of a column that one block has, or repeats it first. Not inlined: this is the slow
- *  way. */
+/** Stores the sum of a column that one block has, or repeats it first. Not inlined: this is the
+ * slow way. */
 template <class T>
 __device__ __noinline__ void repeat_column(const PackColumns& columns, const T* x, PackedSum sum,
                                            std::int64_t column) {

@@ -67,8 +67,8 @@ concept Rescalable = requires(const R& r, typename R::State state) {
   r.rescaled(state);
 };
 
-/** Returns the state of some elements of a result: every `step`th from `begin` on. Not inlined: this
- *  is the slow way. */
+/** Returns the state of some elements of a result: every `step`th from `begin` on. Not inlined:
+ * this is the slow way. */
 template <class R>
 __device__ __noinline__ typename R::State repeated(const Reduction& plan, const R& r,
                                                    std::int64_t result, std::int64_t begin,
@@ -210,9 +210,7 @@ template <class C> struct SumOf {
   __device__ State identity() const { return C(0); }
   __device__ State add(State a, C x, std::int64_t) const { return a + x * scale; }
   __device__ State combine(State a, State b) const { return a + b; }
-  __device__ bool is_safe(State s) const {
-    return divisor == C(1) || math::is_finite(s);
-  }
+  __device__ bool is_safe(State s) const { return divisor == C(1) || math::is_finite(s); }
   __device__ SumOf rescaled(State) const {
     SumOf other = *this;
     other.scale = C(0x1p-60);

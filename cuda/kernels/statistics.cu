@@ -47,7 +47,8 @@ template <class C> struct Variance {
   __device__ bool is_safe(State s) const { return math::are_safe_moments(s.mean, s.squares); }
   __device__ Variance rescaled(State s) const {
     Variance other = *this;
-    other.scale = math::is_finite(s.mean) && math::is_finite(s.squares) ? kUpScale<C> : C(1) / kUpScale<C>;
+    other.scale =
+        math::is_finite(s.mean) && math::is_finite(s.squares) ? kUpScale<C> : C(1) / kUpScale<C>;
     return other;
   }
   __device__ State combine(State a, State b) const { return Moments<C>{}.combine(a, b); }
@@ -98,8 +99,8 @@ template <class C> struct VectorNorm {
     }
   }
   __device__ State combine(State a, State b) const {
-    return {a.sum + b.sum, by_least() ? Less{}(a.extreme, b.extreme)
-                                      : Greater{}(a.extreme, b.extreme)};
+    return {a.sum + b.sum,
+            by_least() ? Less{}(a.extreme, b.extreme) : Greater{}(a.extreme, b.extreme)};
   }
   __device__ bool is_safe(State s) const {
     return (power != Power::second && power != Power::any) || math::is_safe_sum(s.sum) ||
@@ -113,8 +114,8 @@ template <class C> struct VectorNorm {
   __device__ void finish(std::int64_t at, State s) const {
     const C norm = power == Power::greatest || power == Power::least ? s.extreme
                    : power == Power::second                          ? std::sqrt(s.sum)
-                   : power == Power::any ? math::pow(s.sum, C(1) / p)
-                                         : s.sum;
+                   : power == Power::any                             ? math::pow(s.sum, C(1) / p)
+                                                                     : s.sum;
     out.store<C>(at, norm / scale);
   }
 };

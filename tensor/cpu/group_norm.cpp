@@ -101,7 +101,7 @@ template <class C> void backward(Inputs in, Outputs out) {
       scale[run] = weight[static_cast<std::size_t>(r % s.channels)] * rstd[k];
       const C along = total.gx / elements;
       from_x[run] = op::is_extreme(rstd[k]) ? rstd[k] * (rstd[k] * (rstd[k] * along))
-                                        : rstd[k] * rstd[k] * rstd[k] * along;
+                                            : rstd[k] * rstd[k] * rstd[k] * along;
       shift[run] = rstd[k] * (total.g / elements);
     }
   }

@@ -15,8 +15,8 @@ struct ScaledLines {
 };
 
 /** Multiplies the lines of x over `dims` that `wanted` names by the power of two that brings their
- *  greatest |x|, or with `by_least` their least, to [1, 4); the others by 1. Returns nothing if this
- *  changes no line, as where all are zeros. */
+ *  greatest |x|, or with `by_least` their least, to [1, 4); the others by 1. Returns nothing if
+ * this changes no line, as where all are zeros. */
 std::optional<ScaledLines> scaled_lines(const Tensor& x, std::uint32_t dims,
                                         const std::vector<char>& wanted, bool by_least = false);
 

@@ -1,4 +1,5 @@
-// line_statistics(): mean, variance and rstd of lines of a tensor, for batch, group and instance norm.
+// line_statistics(): mean, variance and rstd of lines of a tensor, for batch, group and instance
+// norm.
 #pragma once
 
 #include <cmath>

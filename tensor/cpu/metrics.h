@@ -85,8 +85,7 @@ MZ_HD C safe_distance(const Metric& metric, C sum, const C* a, const C* b, std::
   const C scale = math::scale_of(greatest);
   if (scale == C(1)) return metric.finish(sum);
   sum = 0;
-  for (std::int64_t m = 0; m < length; ++m)
-    sum = metric.step(sum, (a[m] - b[m * stride]) * scale);
+  for (std::int64_t m = 0; m < length; ++m) sum = metric.step(sum, (a[m] - b[m * stride]) * scale);
   return metric.finish(sum) / scale;
 }
 

@@ -68,9 +68,8 @@ void Amin::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 }
 
 void Mean::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    mean<C>(in[0], out[0], attrs);
-  });
+  visit_floating_compute(in[0].dtype(),
+                         [&]<class C>(std::type_identity<C>) { mean<C>(in[0], out[0], attrs); });
 }
 
 void Sum::cpu(Inputs in, Outputs out, const Attrs& attrs) {

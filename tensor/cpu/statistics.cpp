@@ -121,9 +121,7 @@ void LogSumExp::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   });
 }
 
-void Std::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  variance(in[0], out[0], attrs, true);
-}
+void Std::cpu(Inputs in, Outputs out, const Attrs& attrs) { variance(in[0], out[0], attrs, true); }
 
 void Var::cpu(Inputs in, Outputs out, const Attrs& attrs) { variance(in[0], out[0], attrs, false); }
 

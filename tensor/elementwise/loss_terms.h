@@ -219,7 +219,8 @@ struct ProbabilityCrossEntropy {
   }
 };
 
-/** e^x - t x: x holds the logarithm of the rate. It is inf at x = inf, and at x = -inf 0 for t = 0. */
+/** e^x - t x: x holds the logarithm of the rate. It is inf at x = inf, and at x = -inf 0 for t = 0.
+ */
 struct PoissonLogTerm {
   static constexpr OpTraits traits = detail::loss_term("poisson_log_term", detail::kBoth, input(0));
   template <class V> MZ_HD static V forward(const V& x, const V& t) {
@@ -336,7 +337,8 @@ struct SoftMarginTerm {
   }
 };
 
-/** Operand 0, the term of a loss, times its weight; 0 where the weight is 0 and the term infinite. */
+/** Operand 0, the term of a loss, times its weight; 0 where the weight is 0 and the term infinite.
+ */
 struct WeightedTerm {
   static constexpr OpTraits traits = detail::loss_term("weighted_term", input(1), input(0));
   template <class V> MZ_HD static V forward(const V& term, const V& weight) {
@@ -350,7 +352,6 @@ struct WeightedTerm {
 using LossTermOps = type_list<AbsoluteError, HingeEmbeddingTerm, HuberError, KlLogTerm, KlTerm,
                               LogitCrossEntropy, MarginRankingTerm, PoissonLogTerm, PoissonTerm,
                               ProbabilityCrossEntropy, SmoothAbsoluteError, SoftMarginTerm,
-                              SquaredError, StirlingTerm, WeightedLogitCrossEntropy,
-                              WeightedTerm>;
+                              SquaredError, StirlingTerm, WeightedLogitCrossEntropy, WeightedTerm>;
 
 }  // namespace mezzo::op

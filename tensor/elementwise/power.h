@@ -111,12 +111,11 @@ struct Sqrt {
   }
 };
 
-/** The power of two that brings x to [1, 4); 1 from 2^-30 to 2^30, and for 0, infinities and nan. */
+/** The power of two that brings x to [1, 4); 1 from 2^-30 to 2^30, and for 0, infinities and nan.
+ */
 struct ScaleOf {
-  static constexpr OpTraits traits{.name = "scale_of",
-                                   .precision = Precision::match,
-                                   .needs = {kNothing},
-                                   .internal = true};
+  static constexpr OpTraits traits{
+      .name = "scale_of", .precision = Precision::match, .needs = {kNothing}, .internal = true};
   template <class V> MZ_HD static V forward(const V& x) {
     return x >= V(0x1p-30) && x <= V(0x1p30) ? V(1) : scale_of(x);
   }
@@ -139,8 +138,8 @@ struct SqrtOrZero {
   }
 };
 
-/** x g / y, 0 where y is 0: the gradient of a 2-norm y of x. g / y is computed first, unless it might
- *  leave the range of f32. */
+/** x g / y, 0 where y is 0: the gradient of a 2-norm y of x. g / y is computed first, unless it
+ * might leave the range of f32. */
 struct NormPart {
   static constexpr OpTraits traits{
       .name = "norm_part",
@@ -150,8 +149,8 @@ struct NormPart {
       .internal = true};
   template <class V> MZ_HD static V product(const V& x, const V& y, const V& g) {
     const V divisor = select(y == 0, num<V>(1), y);
-    const V part =
-        select((y > num<V>(0x1p60)) | (y < num<V>(0x1p-60)), V(x / divisor * g), V(x * (g / divisor)));
+    const V part = select((y > num<V>(0x1p60)) | (y < num<V>(0x1p-60)), V(x / divisor * g),
+                          V(x * (g / divisor)));
     return select(y == 0, num<V>(0), part);
   }
   template <class V> MZ_HD static V forward(const V& x, const V& y, const V& g) {
@@ -162,7 +161,7 @@ struct NormPart {
     if constexpr (I == 0)
       return product(up, y, g);
     else if constexpr (I == 1)
-      return -product(product(up, y, g), y, x);
+      return -product(x, y, product(up, y, g));
     else
       return product(up, y, x);
   }
@@ -183,6 +182,7 @@ struct Square {
  *  function_(x) of each. */
 #define MZ_POWERS(of) of(reciprocal, Reciprocal) of(rsqrt, Rsqrt) of(sqrt, Sqrt) of(square, Square)
 
-using PowerOps = Extended<type_list<NormPart, Pow, Rdiv, ScaleOf, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
+using PowerOps =
+    Extended<type_list<NormPart, Pow, Rdiv, ScaleOf, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op

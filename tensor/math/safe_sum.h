@@ -22,8 +22,8 @@ template <class C> MZ_HD inline bool is_safe_sum(C sum) {
 }
 
 /** Returns whether the mean and the sum of squared deviations of a line are right: none of them
- *  overflowed, and the squares did not underflow. Those of a mean of normal size do not, because the
- *  deviations are multiples of its last digit. */
+ *  overflowed, and the squares did not underflow. Those of a mean of normal size do not, because
+ * the deviations are multiples of its last digit. */
 template <class C> MZ_HD inline bool are_safe_moments(C mean, C squares) {
   constexpr C kSmall = static_cast<C>(std::is_same_v<C, float> ? 0x1p-40 : 0x1p-450);
   if (!is_finite(mean) || !is_finite(squares)) return false;

@@ -1,5 +1,5 @@
-// Norms, means and variances of numbers whose powers and sums leave the range of their type although
-// the result does not.
+// Norms, means and variances of numbers whose powers and sums leave the range of their type
+// although the result does not.
 #include <cmath>
 #include <limits>
 
@@ -62,7 +62,7 @@ struct Size {
   DType dtype;
   double of;
 };
-const Size kSizes[] = {{f32, 1e20},  {f32, 1e-30},  {f32, 3e37},   {bf16, 1e20}, {bf16, 1e-30},
+const Size kSizes[] = {{f32, 1e20},  {f32, 1e-30},  {f32, 3e37},  {bf16, 1e20}, {bf16, 1e-30},
                        {f64, 1e200}, {f64, 1e-200}, {f64, 1e307}, {f32, 1},     {f64, 1}};
 
 double error_of(DType dtype) { return dtype == bf16 ? 2e-2 : dtype == f16 ? 3e-3 : 1e-5; }
@@ -73,8 +73,9 @@ TEST_CASE("norms of numbers whose powers leave the range", "[ops][edges]") {
   for (const auto& [dtype, size] : kSizes)
     for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, 10.0, -1.0, -2.0, kInf, -kInf}) {
       INFO("p " << p << ", size " << size);
-      const double a = 3, b = 4, n = std::isinf(p) ? (p > 0 ? b : a)
-                                                   : std::pow(std::pow(a, p) + std::pow(b, p), 1 / p);
+      const double a = 3, b = 4,
+                   n = std::isinf(p) ? (p > 0 ? b : a)
+                                     : std::pow(std::pow(a, p) + std::pow(b, p), 1 / p);
       if (n * size > 3e38 && dtype != f64) continue;
       const auto slope = [&](double v) {
         if (std::isinf(p)) return v == n ? 1.0 : 0.0;
@@ -112,7 +113,8 @@ TEST_CASE("long lines whose sums leave the range", "[ops][edges]") {
       check_near(mean(full({n, 4}, size, options), 0), {size, size, size, size});
       check_near(mean(full({2, 3, 5}, 3e38, options), {0, 2}), {3e38, 3e38, 3e38});
       const Tensor signs = remainder(arange(static_cast<double>(n), options), operand(2)) * 2 - 1;
-      if (n % 2 == 0) check_near(mezzo::std(signs * size, Dims{0}, {.correction = 0}), {size}, 1e-4);
+      if (n % 2 == 0)
+        check_near(mezzo::std(signs * size, Dims{0}, {.correction = 0}), {size}, 1e-4);
     }
   }
 }
@@ -122,8 +124,9 @@ TEST_CASE("means and variances of huge numbers", "[ops][edges]") {
     INFO("size " << size);
     const double error = error_of(dtype);
     const double most = dtype == f64 ? 1.7e308 : 3.3e38;
-    check_with_gradient([](const Tensor& x) { return mean(x); }, made({most, most, -most, most}, dtype),
-                        {most / 2}, {0.25, 0.25, 0.25, 0.25}, error);
+    check_with_gradient([](const Tensor& x) { return mean(x); },
+                        made({most, most, -most, most}, dtype), {most / 2},
+                        {0.25, 0.25, 0.25, 0.25}, error);
     check_with_gradient([](const Tensor& x) { return mezzo::std(x, Dims{0}, {.correction = 0}); },
                         made({size, -size}, dtype), {size}, {0.5, -0.5}, error);
     check_with_gradient([](const Tensor& x) { return mezzo::std(x, Dims{0}, {.correction = 0}); },
@@ -131,6 +134,25 @@ TEST_CASE("means and variances of huge numbers", "[ops][edges]") {
     check_near(var(made({most, -most, most, -most}, dtype), Dims{0}), {kInf}, error);
   }
   check_near(mezzo::std(made({1e18, -1e18}), Dims{0}, {.correction = 0}), {1e18});
+}
+
+TEST_CASE("local_response_norm of huge numbers", "[ops][edges]") {
+  const double size = 1e20, at = size / std::pow(1e-4 * size * size / 2, 0.75);
+  check_near(local_response_norm(made({size, 1, size, 1}, {1, 4, 1}), {.size = 2}),
+             {at, 1 / std::pow(1e-4 * size * size / 2, 0.75), at,
+              1 / std::pow(1e-4 * size * size / 2, 0.75)},
+             1e-4);
+}
+
+TEST_CASE("mean pooling of huge numbers", "[ops][edges]") {
+  for (const DType dtype : {f32, bf16, f64}) {
+    const double most = dtype == f64 ? 1.7e308 : 3e38;
+    const Tensor x = made({most, most, -most, most, most, most, 1, 2}, {1, 2, 2, 2}, dtype);
+    check_near(avg_pool2d(x, 2), {most / 2, most / 2}, error_of(dtype));
+    check_near(avg_pool1d(x.view({1, 2, 4}), {2}), {most, 0, most, 1.5}, error_of(dtype));
+    check_near(adaptive_avg_pool2d(x, 1), {most / 2, most / 2}, error_of(dtype));
+  }
+  check_near(avg_pool1d(made({kInf, 1, kNan, 1}, {1, 1, 4}), 2), {kInf, kNan});
 }
 
 TEST_CASE("distances of numbers whose powers leave the range", "[ops][edges]") {
@@ -142,19 +164,22 @@ TEST_CASE("distances of numbers whose powers leave the range", "[ops][edges]") {
       const Values at{3 * size, -4 * size};
       const Values slopes{std::pow(3 / n, p - 1), -std::pow(4 / n, p - 1)};
       const Tensor x = made(at, {1, 2}, dtype), zero = made({0, 0}, {1, 2}, dtype);
-      check_with_gradient([&](const Tensor& v) { return dist(v, zero, {.p = p}); }, x, {n * size}, slopes,
-                          error);
+      check_with_gradient([&](const Tensor& v) { return dist(v, zero, {.p = p}); }, x, {n * size},
+                          slopes, error);
       check_with_gradient([&](const Tensor& v) { return cdist(v, zero, {.p = p}); }, x, {n * size},
                           slopes, error);
-      check_with_gradient([&](const Tensor& v) { return pdist(cat({v, zero}), {.p = p}); }, x, {n * size},
-                          slopes, error);
+      check_with_gradient(
+          [&](const Tensor& v) {
+            return pdist(cat({v, zero}), {.p = p});
+          },
+          x, {n * size}, slopes, error);
       check_with_gradient(
           [&](const Tensor& v) { return pairwise_distance(v, zero, {.p = p, .eps = 0}); }, x,
           {n * size}, slopes, error);
       check_near(normalize(x, {.p = p, .eps = 0}), {3 / n, -4 / n}, error);
       if (size >= 1)  // 1e-7 is added to the norm
-        check_near(renorm(cat({x, x}), p, 0, n * size / 2).narrow(0, 0, 1),
-                   {1.5 * size, -2 * size}, error);
+        check_near(renorm(cat({x, x}), p, 0, n * size / 2).narrow(0, 0, 1), {1.5 * size, -2 * size},
+                   error);
       check_near(lp_pool1d(x.view({1, 1, 2}), p, 2), {n * size}, error);
       const Tensor near = made({0, -4 * size}, {1, 2}, dtype);
       check_with_gradient(
@@ -168,7 +193,8 @@ TEST_CASE("distances of numbers whose powers leave the range", "[ops][edges]") {
 TEST_CASE("cdist by products of numbers whose squares leave the range", "[ops][edges]") {
   for (const double size : {1e20, 1e-30}) {
     INFO("size " << size);
-    Tensor x = zeros({30, 2}, {.device = test_device()}), y = zeros({1, 2}, {.device = test_device()});
+    Tensor x = zeros({30, 2}, {.device = test_device()}),
+           y = zeros({1, 2}, {.device = test_device()});
     x = x + made({3 * size, 4 * size});
     const auto f = [&](const Tensor& v) { return cdist(v, y).narrow(0, 0, 1); };
     check_near(f(x), {5 * size}, 1e-4);
@@ -181,7 +207,8 @@ TEST_CASE("cosines of huge and tiny vectors", "[ops][edges]") {
   for (const double a : {1e10, 1e20, 1e30, 1.0})
     for (const double b : {1e10, 1e20, 1e30, 1.0}) {
       INFO(a << " and " << b);
-      const Tensor x = made({a, a}, {1, 2}), y = made({b, b}, {1, 2}), across = made({b, -b}, {1, 2});
+      const Tensor x = made({a, a}, {1, 2}), y = made({b, b}, {1, 2}),
+                   across = made({b, -b}, {1, 2});
       const Tensor one = made({1});
       check_near(cosine_similarity(x, y), {1});
       check_near(cosine_similarity(x, across), {0});
@@ -191,9 +218,9 @@ TEST_CASE("cosines of huge and tiny vectors", "[ops][edges]") {
       check_near(grad(sum(cosine_similarity(leaf, across)), leaf) * a, {0.5, -0.5});
       check_near(grad(cosine_embedding_loss(leaf, across, one), leaf) * a, {-0.5, 0.5});
     }
-  check_near(cosine_similarity(made({1e-25, 1e-25}, {1, 2}), made({1e-25, 1e-25}, {1, 2}),
-                               {.eps = 0}),
-             {1});
+  check_near(
+      cosine_similarity(made({1e-25, 1e-25}, {1, 2}), made({1e-25, 1e-25}, {1, 2}), {.eps = 0}),
+      {1});
 }
 
 TEST_CASE("norm layers of huge numbers have mean square 1", "[ops][edges]") {
@@ -217,7 +244,8 @@ TEST_CASE("norm layers of huge numbers have mean square 1", "[ops][edges]") {
         same(rms_norm(x, {n}), rms_norm(reference, {n}, {.eps = 0}));
         same(group_norm(x, 2), group_norm(reference, 2, {.eps = 0}));
         same(instance_norm(x), instance_norm(reference, {.eps = 0}));
-        same(batch_norm(x, {.training = true}), batch_norm(reference, {.training = true, .eps = 0}));
+        same(batch_norm(x, {.training = true}),
+             batch_norm(reference, {.training = true, .eps = 0}));
         const Tensor flat = x.view({16, n}), flat_reference = reference.view({16, n});
         same(batch_norm(flat, {.training = true}),
              batch_norm(flat_reference, {.training = true, .eps = 0}));
@@ -366,8 +394,8 @@ TEST_CASE("uniform numbers of every dtype stay below the upper end", "[ops][edge
       const auto found = static_cast<double>(count_nonzero(within).item<std::int64_t>());
       CHECK(std::fabs(found / kCount - 1 / 16.0) < 1.5e-3);
     }
-    for (const auto& [low, high] : {std::pair{-1.0, 1.0}, {-3.0, -1.0}, {0.1, 0.3}, {-2.5, 0.0},
-                                    {1000.0, 1001.0}}) {
+    for (const auto& [low, high] :
+         {std::pair{-1.0, 1.0}, {-3.0, -1.0}, {0.1, 0.3}, {-2.5, 0.0}, {1000.0, 1001.0}}) {
       INFO(low << " to " << high);
       const Tensor y = uniform_(x.clone(), low, high).to(cpu).to(f64);
       CHECK(amax(y).item<double>() < high);

@@ -1,5 +1,5 @@
-// Values at the edges of a dtype's range: infinite scores, sums of powers that overflow or underflow
-// although the result does not, statistics that 16 bits cannot hold.
+// Values at the edges of a dtype's range: infinite scores, sums of powers that overflow or
+// underflow although the result does not, statistics that 16 bits cannot hold.
 #include <cmath>
 #include <limits>
 
@@ -67,7 +67,8 @@ double error_of(DType dtype) {
 
 // ---- losses -------------------------------------------------------------------------------------
 
-TEST_CASE("cross entropies of infinite scores are 0 or inf, with finite gradients", "[ops][edges]") {
+TEST_CASE("cross entropies of infinite scores are 0 or inf, with finite gradients",
+          "[ops][edges]") {
   for (const DType dtype : {f16, bf16, f32, f64}) {
     const Tensor x = made({-kInf, kInf, -kInf, -kInf, kInf, kInf, -kInf, kInf}, dtype);
     const Tensor t = made({0, 1, 1, 0.9, 0, 0.9, 0, 1}, dtype);
@@ -83,8 +84,8 @@ TEST_CASE("cross entropies of infinite scores are 0 or inf, with finite gradient
     const double error = 10 * error_of(dtype);
     check_with_gradient(loss({}), x, losses, slopes, error);
     check_with_gradient(loss({.pos_weight = made({1}, dtype)}), x, losses, slopes, error);
-    check_with_gradient(loss({.pos_weight = made({0}, dtype)}), x,
-                        {0, 0, 0, 0, kInf, kInf, 0, 0}, {0, 0, 0, 0, 1, 0.1, 0, 0}, error);
+    check_with_gradient(loss({.pos_weight = made({0}, dtype)}), x, {0, 0, 0, 0, kInf, kInf, 0, 0},
+                        {0, 0, 0, 0, 1, 0.1, 0, 0}, error);
     // A weight of 0 leaves out a sample, also one of infinite loss.
     check_with_gradient(loss({.weight = made({0, 1, 0, 0, 0, 0, 1, 0}, dtype)}), x,
                         {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0});
@@ -101,8 +102,8 @@ TEST_CASE("cross entropies of infinite scores are 0 or inf, with finite gradient
 TEST_CASE("the target of a cross entropy gets no nan from infinite scores", "[ops][edges]") {
   const Tensor x = made({-kInf, kInf, -kInf, kInf}), weight = made({1, 1, 0, 0});
   const Tensor t = made({0, 1, 0.5, 0.5}).requires_grad_();
-  const Tensor loss = binary_cross_entropy_with_logits(
-      x, t, {.weight = weight, .reduction = Reduction::sum});
+  const Tensor loss =
+      binary_cross_entropy_with_logits(x, t, {.weight = weight, .reduction = Reduction::sum});
   check_near(loss, {0}, 0);
   check_near(grad(loss, t), {kInf, -kInf, 0, 0}, 0);
 }
@@ -127,13 +128,14 @@ TEST_CASE("losses at probability 0 and infinite scores", "[ops][edges]") {
       made({-kInf, -kInf, kInf, kInf}), {0, kInf, kInf, kInf}, {0, -1, kInf, kInf});
   check_with_gradient(
       [](const Tensor& x) {
-        return poisson_nll_loss(
-            x, made({0, 0, 1}),
-            {.log_input = false, .eps = 0, .reduction = Reduction::none});
+        return poisson_nll_loss(x, made({0, 0, 1}),
+                                {.log_input = false, .eps = 0, .reduction = Reduction::none});
       },
       made({0, kInf, kInf}), {0, kInf, kInf}, {1, 1, 1});
   check_with_gradient(
-      [&](const Tensor& x) { return soft_margin_loss(x, made({1, -1, 1, 0}), each); },
+      [&](const Tensor& x) {
+        return soft_margin_loss(x, made({1, -1, 1, 0}), each);
+      },
       made({kInf, -kInf, -kInf, kInf}), {0, 0, kInf, std::log(2.0)}, {0, 0, -1, 0});
   check_with_gradient(
       [&](const Tensor& x) {
@@ -147,10 +149,9 @@ TEST_CASE("losses at probability 0 and infinite scores", "[ops][edges]") {
     INFO("smoothing " << smoothing);
     check_with_gradient(
         [&](const Tensor& x) {
-          return cross_entropy(x.view({2, 2}), target,
-                               {.weight = made({0, 1}),
-                                .reduction = Reduction::sum,
-                                .label_smoothing = smoothing});
+          return cross_entropy(
+              x.view({2, 2}), target,
+              {.weight = made({0, 1}), .reduction = Reduction::sum, .label_smoothing = smoothing});
         },
         made({-kInf, 0, -kInf, 0}), {0}, {0, 0, 0, 0});
   }
@@ -170,9 +171,7 @@ TEST_CASE("losses at probability 0 and infinite scores", "[ops][edges]") {
     check_with_gradient(
         [&](const Tensor& x) {
           return multi_margin_loss(x.view({2, 2}), target,
-                                   {.p = p,
-                                    .weight = made({0, 1}),
-                                    .reduction = Reduction::sum});
+                                   {.p = p, .weight = made({0, 1}), .reduction = Reduction::sum});
         },
         made({-kInf, 0, -kInf, kInf}), {0}, {0, 0, 0, 0});
 }
