@@ -138,7 +138,7 @@ TEST_CASE("means and variances of huge numbers", "[ops][edges]") {
 
 TEST_CASE("local_response_norm of huge numbers", "[ops][edges]") {
   const double size = 1e20, at = size / std::pow(1e-4 * size * size / 2, 0.75);
-  check_near(local_response_norm(made({size, 1, size, 1}, {1, 4, 1}), {.size = 2}),
+  check_near(local_response_norm(made({size, 1, size, 1}, {1, 4, 1}), 2),
              {at, 1 / std::pow(1e-4 * size * size / 2, 0.75), at,
               1 / std::pow(1e-4 * size * size / 2, 0.75)},
              1e-4);

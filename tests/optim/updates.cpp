@@ -45,7 +45,7 @@ TEST_CASE("centred RMSprop stays finite where rounding makes the variance negati
         INFO(name(dtype) << ", alpha " << alpha << ", momentum " << momentum);
         const Tensor p = zeros({3}, {.dtype = dtype}).requires_grad_();
         optim::RMSprop optimizer(
-            {p}, {.lr = 1e-6, .alpha = alpha, .momentum = momentum, .centered = true});
+            {p}, {.lr = 1e-9, .alpha = alpha, .momentum = momentum, .centered = true});
         p.set_grad(tensor({3.3, -1e-3, 0.7}, {.dtype = dtype}));
         bool finite = true;
         for (int step = 0; step < 2500; ++step) {
