@@ -5,8 +5,6 @@
 #include <limits>
 
 #include "../../tensor/core/dispatch.h"
-#include "../../tensor/core/elementwise_info.h"
-#include "../../tensor/elementwise/power.h"
 #include "../grad_mode.h"
 #include "../ops/operators.h"
 #include "../ops/pointwise.h"
@@ -78,7 +76,7 @@ Grads Std::backward(const Saved& saved, const Grads& gy) {
   const Tensor x = wide(saved.inputs[0]);
   const Tensor y = with_kept_dims(unrounded<Std>(saved, x), shape, attrs.dims);
   const Tensor g = with_kept_dims(wide(gy[0]), shape, attrs.dims) / divisor(shape, attrs);
-  return {apply<NormPart>(deviation(x, attrs.dims), y, g)};
+  return {times_quotient(deviation(x, attrs.dims), g, y)};
 }
 
 Grads Var::backward(const Saved& saved, const Grads& gy) {

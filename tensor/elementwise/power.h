@@ -138,35 +138,6 @@ struct SqrtOrZero {
   }
 };
 
-/** x g / y, 0 where y is 0: the gradient of a 2-norm y of x. g / y is computed first, unless it
- * might leave the range of f32. */
-struct NormPart {
-  static constexpr OpTraits traits{
-      .name = "norm_part",
-      .precision = Precision::match,
-      .inputs = 3,
-      .needs = {input(1) | input(2), input(0) | input(1) | input(2), input(0) | input(1)},
-      .internal = true};
-  template <class V> MZ_HD static V product(const V& x, const V& y, const V& g) {
-    const V divisor = select(y == 0, num<V>(1), y);
-    const V part = select((y > num<V>(0x1p60)) | (y < num<V>(0x1p-60)), V(x / divisor * g),
-                          V(x * (g / divisor)));
-    return select(y == 0, num<V>(0), part);
-  }
-  template <class V> MZ_HD static V forward(const V& x, const V& y, const V& g) {
-    return product(x, y, g);
-  }
-  template <int I, class V>
-  MZ_HD static V gradient(const V& up, const V& x, const V& y, const V& g) {
-    if constexpr (I == 0)
-      return product(up, y, g);
-    else if constexpr (I == 1)
-      return -product(x, y, product(up, y, g));
-    else
-      return product(up, y, x);
-  }
-};
-
 struct Square {
   static constexpr OpTraits traits{.name = "square",
                                    .precision = Precision::match,
@@ -183,6 +154,6 @@ struct Square {
 #define MZ_POWERS(of) of(reciprocal, Reciprocal) of(rsqrt, Rsqrt) of(sqrt, Sqrt) of(square, Square)
 
 using PowerOps =
-    Extended<type_list<NormPart, Pow, Rdiv, ScaleOf, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
+    Extended<type_list<Pow, Rdiv, ScaleOf, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op
