@@ -45,10 +45,13 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlate
 
 bool ReduceLROnPlateau::improves(double metric) const {
   const bool relative = options_.threshold_mode == ThresholdMode::rel;
+  const bool smaller = options_.mode == PlateauMode::min;
   const double best = state_.best, margin = options_.threshold;
-  if (options_.mode == PlateauMode::min)
-    return metric < (relative ? best * (1 - margin) : best - margin);
-  return metric > (relative ? best * (1 + margin) : best + margin);
+  if (std::isinf(best)) return smaller ? metric < best : metric > best;
+  // A relative threshold is a part of |best|.
+  const double step = smaller ? -margin : margin;
+  const double bound = relative ? best * (1 + (best < 0 ? -step : step)) : best + step;
+  return smaller ? metric < bound : metric > bound;
 }
 
 void ReduceLROnPlateau::step(double metric) {

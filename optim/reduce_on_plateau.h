@@ -13,7 +13,7 @@ namespace mezzo::optim {
 enum class PlateauMode : std::uint8_t { min, max };
 /** What a threshold is measured by. */
 enum class ThresholdMode : std::uint8_t {
-  rel,  // the best metric
+  rel,  // the size of the best metric
   abs,  // nothing: it is a difference
 };
 
@@ -31,8 +31,9 @@ struct ReduceLROnPlateauOptions {
 
 /** Lowers the learning rates of an optimizer when a metric has not improved for a while. Call
  * step() after each evaluation. In a captured step the rate is read from device memory: call step()
- *  between replays. The optimizer must outlive it. Source: torch.optim.lr_scheduler.
- *  ReduceLROnPlateau (options, defaults, and what counts as an improvement). */
+ *  between replays. The optimizer must outlive it. Unlike PyTorch, a metric that stays the same is
+ * no improvement if it is negative, either. Source: torch.optim.lr_scheduler.ReduceLROnPlateau
+ *  (options, defaults, and what else counts as an improvement). */
 class MZ_API ReduceLROnPlateau final : public SchedulerBase {
  public:
   /** Errors: ValueError for an option out of range. */

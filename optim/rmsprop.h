@@ -57,7 +57,8 @@ extern template class MZ_API OptimizerOf<RMSpropRule>;
 
 /** RMSprop. With g the gradient plus weight_decay * p: s = alpha * s + (1 - alpha) * g^2, and with
  *  centered a = alpha * a + (1 - alpha) * g; u = g / (sqrt(s - a^2) + eps), a = 0 unless centered;
- *  p -= lr * u, with momentum b = momentum * b + u and p -= lr * b.
+ *  p -= lr * u, with momentum b = momentum * b + u and p -= lr * b. A difference s - a^2 that
+ *  rounding made negative counts as 0. Unlike PyTorch, which takes its root: nan.
  *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; one rounding per step.
  *  Errors: ValueError unless lr, eps, weight_decay, momentum >= 0 and alpha in [0, 1). Source:
  *  Tieleman, Hinton, Lecture 6.5, Neural networks for machine learning, 2012; torch.optim.RMSprop

@@ -16,6 +16,10 @@ op::Gelu::Form form(const GeluOptions& options) {
                                                         : op::Gelu::Form::exact;
 }
 
+op::Hardtanh::Attrs limits(const Tensor& x, const HardtanhOptions& options) {
+  return {in_dtype_of(x, options.min), in_dtype_of(x, options.max)};
+}
+
 }  // namespace
 
 Tensor celu(const Tensor& x, const EluOptions& options) {
@@ -34,7 +38,7 @@ Tensor hardshrink(const Tensor& x, const ShrinkOptions& options) {
   return apply_with<op::Hardshrink>({in_dtype_of(x, options.lambda)}, x);
 }
 Tensor hardtanh(const Tensor& x, const HardtanhOptions& options) {
-  return apply_with<op::Hardtanh>({options.min, options.max}, x);
+  return apply_with<op::Hardtanh>(limits(x, options), x);
 }
 Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options) {
   return apply_with<op::LeakyRelu>({options.negative_slope}, x);
@@ -47,7 +51,7 @@ Tensor softshrink(const Tensor& x, const ShrinkOptions& options) {
   return apply_with<op::Softshrink>({options.lambda}, x);
 }
 Tensor threshold(const Tensor& x, double threshold, double value) {
-  return apply_with<op::Threshold>({threshold, value}, x);
+  return apply_with<op::Threshold>({threshold, in_dtype_of(x, value)}, x);
 }
 
 const Tensor& celu_(const Tensor& self, const EluOptions& options) {
@@ -63,7 +67,7 @@ const Tensor& hardshrink_(const Tensor& self, const ShrinkOptions& options) {
   return apply_in_place<op::Hardshrink>({in_dtype_of(self, options.lambda)}, self);
 }
 const Tensor& hardtanh_(const Tensor& self, const HardtanhOptions& options) {
-  return apply_in_place<op::Hardtanh>({options.min, options.max}, self);
+  return apply_in_place<op::Hardtanh>(limits(self, options), self);
 }
 const Tensor& leaky_relu_(const Tensor& self, const LeakyReluOptions& options) {
   return apply_in_place<op::LeakyRelu>({options.negative_slope}, self);
@@ -72,7 +76,7 @@ const Tensor& softshrink_(const Tensor& self, const ShrinkOptions& options) {
   return apply_in_place<op::Softshrink>({options.lambda}, self);
 }
 const Tensor& threshold_(const Tensor& self, double threshold, double value) {
-  return apply_in_place<op::Threshold>({threshold, value}, self);
+  return apply_in_place<op::Threshold>({threshold, in_dtype_of(self, value)}, self);
 }
 
 }  // namespace mezzo

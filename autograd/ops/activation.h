@@ -131,7 +131,7 @@ MZ_API Tensor tanh(const Tensor& x);
 /** Returns x - tanh(x).
  *  Gradient: tanh(x)^2. */
 MZ_API Tensor tanhshrink(const Tensor& x);
-/** Returns x <= threshold ? value : x.
+/** Returns x <= threshold ? value : x, where the value is rounded once to x's dtype.
  *  Gradient: 0 where x <= threshold, else 1. As in PyTorch it is 1 at nan. */
 MZ_API Tensor threshold(const Tensor& x, double threshold, double value);
 

@@ -35,8 +35,12 @@ Tensor floor_divide(const Tensor& a, const Tensor& b) {
 }
 Tensor fmod(const Tensor& a, const Tensor& b) { return apply_with_steps<op::Fmod>(a, b); }
 Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w) { return apply<op::Lerp>(a, b, w); }
-Tensor maximum(const Tensor& a, const Tensor& b) { return apply<op::Maximum>(a, b); }
-Tensor minimum(const Tensor& a, const Tensor& b) { return apply<op::Minimum>(a, b); }
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return apply<op::Maximum>(rounded_once(a, b), rounded_once(b, a));
+}
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  return apply<op::Minimum>(rounded_once(a, b), rounded_once(b, a));
+}
 Tensor mul(const Tensor& a, const Tensor& b) { return apply<op::Mul>(a, b); }
 Tensor remainder(const Tensor& a, const Tensor& b) { return apply_with_steps<op::Remainder>(a, b); }
 Tensor rsub(const Tensor& a, const Tensor& b, const AddOptions& options) {

@@ -73,11 +73,11 @@ MZ_API Tensor fmod(const Tensor& a, const Tensor& b);
  *  Gradient: 1 - w for a, w for b, b - a for w. */
 MZ_API Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w);
 /** Returns the larger of a and b, or nan where either is nan.
- *  Precision: promote.
+ *  Precision: promote; a number is rounded once to the dtype of the result.
  *  Gradient: 1 for the larger, 1/2 each where they are equal. */
 MZ_API Tensor maximum(const Tensor& a, const Tensor& b);
 /** Returns the smaller of a and b, or nan where either is nan.
- *  Precision: promote.
+ *  Precision: promote; a number is rounded once to the dtype of the result.
  *  Gradient: 1 for the smaller, 1/2 each where they are equal. */
 MZ_API Tensor minimum(const Tensor& a, const Tensor& b);
 /** Returns the elementwise product; of bools, a and b.

@@ -1,5 +1,6 @@
 #include "common_dtype.h"
 
+#include "../../tensor/core/convert_value.h"
 #include "../../tensor/core/dispatch.h"
 
 namespace mezzo {
@@ -8,6 +9,19 @@ Tensor in_common_dtype(const Tensor& x, const Tensor& other) {
   const Tensor both[] = {x, other};
   const DType common = promoted_dtype(both);
   return x.defined() && is_low(common) ? x.to(common) : x;
+}
+
+Tensor rounded_once(const Tensor& x, const Tensor& other) {
+  if (!x.defined() || !other.defined() || x.dim() != 0 || is_low(x.dtype())) return x;
+  const Tensor both[] = {x, other};
+  const DType common = promoted_dtype(both);
+  if (!is_low(common)) return x;
+  if (!x.impl()->is_scalar) return x.to(common);
+  return visit_dtype(common, [&]<class T>(std::type_identity<T>) {
+    return scalar_operand(static_cast<double>(x.dtype() == DType::f64
+                                                  ? converted<T>(*x.data<double>())
+                                                  : converted<T>(*x.data<std::int64_t>())));
+  });
 }
 
 double in_dtype_of(const Tensor& x, double number) {

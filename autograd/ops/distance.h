@@ -40,7 +40,7 @@ struct CosineSimilarityOptions {
 };
 
 /** Returns sum(a * b) / (max(|a|, eps) * max(|b|, eps)) along a dimension of the shape that a and b
- *  broadcast to.
+ *  broadcast to. Unlike PyTorch, vectors whose products overflow are scaled.
  *  Shape: that shape without the dimension.
  *  Precision: f32; computed in f32, or f64 with an f64 operand.
  *  Gradient: through both lengths; a length below eps counts as a constant.

@@ -88,7 +88,8 @@ struct SmoothL1LossOptions {
 MZ_API Tensor binary_cross_entropy(const Tensor& x, const Tensor& target,
                                    const BinaryCrossEntropyOptions& options = {});
 /** Returns the binary cross entropy of scores, (1 - t) x - (1 + (pos_weight - 1) t) ln sigmoid(x),
- *  computed without overflow.
+ *  computed without overflow. Unlike PyTorch, where an infinite logarithm has the weight 0 their
+ *  product is 0, not nan.
  *  Precision: f32.
  *  Gradient: sigmoid(x) - t for x, without pos_weight; -x for the target.
  *  Errors: DtypeError for integers; ShapeError. */
@@ -102,9 +103,9 @@ MZ_API Tensor binary_cross_entropy_with_logits(
 MZ_API Tensor huber_loss(const Tensor& x, const Tensor& target,
                          const HuberLossOptions& options = {});
 /** Returns the Kullback-Leibler divergence of the target's distribution from exp(x): t (ln t - x),
- *  exactly 0 where t <= 0.
+ *  exactly 0 where t is 0, nan where it is negative.
  *  Precision: f32.
- *  Gradient: -t for x, ln t - x + 1 for the target, both 0 where t <= 0.
+ *  Gradient: -t for x, ln t - x + 1 for the target, both 0 where t is 0.
  *  Errors: DtypeError for integers; ShapeError. */
 MZ_API Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
 /** Returns |x - t|.

@@ -70,7 +70,7 @@ struct TripletMarginLossOptions {
 /** Returns 1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1, else 0; cos
  *  = x1 x2 / sqrt((|x1|^2 + 1e-12)(|x2|^2 + 1e-12)).
  *  Shape: x1 and x2 [n,d] with target [n], or [d] with target [].
- *  Precision: f32.
+ *  Precision: f32. Unlike PyTorch, vectors whose squares overflow are scaled.
  *  Errors: ShapeError; DtypeError for integer vectors. */
 MZ_API Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target,
                                     const CosineEmbeddingLossOptions& options = {});
@@ -106,12 +106,14 @@ MZ_API Tensor multilabel_margin_loss(const Tensor& x, const Tensor& target,
  *  Errors: ShapeError; DtypeError for integers. */
 MZ_API Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target,
                                           const MultilabelSoftMarginLossOptions& options = {});
-/** Returns e^x - t x, or x - t ln(x + eps) without log_input.
+/** Returns e^x - t x, or x - t ln(x + eps) without log_input. Unlike PyTorch, t = 0 leaves out an
+ *  infinite logarithm.
  *  Precision: f32.
  *  Errors: ShapeError; DtypeError for integers. */
 MZ_API Tensor poisson_nll_loss(const Tensor& x, const Tensor& target,
                                const PoissonNllLossOptions& options = {});
-/** Returns ln(1 + exp(-t x)), computed without overflow.
+/** Returns ln(1 + exp(-t x)), computed without overflow. Unlike PyTorch, the product of 0 and an
+ *  infinite x is 0.
  *  Precision: f32.
  *  Gradient: -t sigmoid(-t x) for x, -x sigmoid(-t x) for the target.
  *  Errors: ShapeError; DtypeError for integers. */

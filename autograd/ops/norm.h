@@ -30,7 +30,7 @@ struct BatchNormOptions {
  *  training it uses the running statistics.
  *  Shape: x [N,C] or [N,C,...], kept.
  *  Precision: match; computed in f32 (f64 for f64). Weights and statistics may have any
- *  floating-point dtype.
+ *  floating-point dtype. Unlike PyTorch, all norms scale numbers whose squares overflow.
  *  Gradient: in training rstd * (gw - mean(gw) - xh * mean(gw * xh)) with gw = g * weight, and xh
  *  the normalised x; otherwise g * weight * rstd.
  *  Errors: ShapeError (also for one value per channel in training), DtypeError, ValueError. The

@@ -1,7 +1,9 @@
 #include "random.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/dispatch.h"
@@ -27,6 +29,29 @@ void require_floating(const Tensor& x, const char* op) {
   if (!is_floating(x.dtype()))
     fail<DtypeError>(
         op, {.what = "not defined for integers", .got = str(x), .expected = "a floating dtype"});
+}
+
+/** Throws ValueError unless the dtype holds each integer in [low, high). */
+void require_held(DType dtype, std::int64_t low, std::int64_t high) {
+  // The largest integer up to which the dtype holds all, and the least.
+  const std::int64_t most = visit_dtype(dtype, []<class T>(std::type_identity<T>) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<std::int64_t>(std::numeric_limits<T>::max());
+    else if constexpr (std::is_same_v<T, Half>)
+      return std::int64_t{1} << 11;
+    else if constexpr (std::is_same_v<T, BFloat16>)
+      return std::int64_t{1} << 8;
+    else
+      return std::int64_t{1} << std::numeric_limits<T>::digits;
+  });
+  const bool is_unsigned = dtype == DType::boolean || dtype == DType::u8;
+  const std::int64_t least = is_unsigned ? 0 : is_floating(dtype) ? -most : -most - 1;
+  if (low >= least && high - 1 <= most) return;
+  fail<ValueError>("randint", {.what = str("the range has numbers that ", dtype, " cannot hold"),
+                               .got = str("[", low, ", ", high, ")"),
+                               .expected = str("integers from ", least, " to ", most,
+                                               ", the largest up to which ", dtype, " is exact"),
+                               .hint = "use a wider dtype"});
 }
 
 /** Returns the random stream of the next op on x's device. The op itself throws for an undefined
@@ -76,6 +101,7 @@ const Tensor& randint_(const Tensor& self, std::int64_t low, std::int64_t high) 
   constexpr std::int64_t kExact = std::int64_t{1} << 53;
   require(low >= -kExact && high <= kExact, "randint", "bound too large",
           str("[", low, ", ", high, ")"), "bounds within 2^53");
+  if (self.defined()) require_held(self.dtype(), low, high);
   return fill_random<op::Randint>(self, static_cast<double>(low), static_cast<double>(high));
 }
 

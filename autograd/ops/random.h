@@ -10,7 +10,8 @@
 namespace mezzo {
 
 /** Returns numbers uniformly distributed in [0, 1).
- *  Precision: drawn in f32 (f64 for f64), rounded once. */
+ *  Precision: drawn in f32 (f64 for f64), rounded once, towards 0. Unlike PyTorch, which rounds to
+ *  nearest, no dtype gives 1. */
 MZ_API Tensor rand(const Shape& shape, const TensorOptions& options = {});
 /** Returns standard normal numbers, drawn in the same precision. */
 MZ_API Tensor randn(const Shape& shape, const TensorOptions& options = {});
@@ -23,7 +24,7 @@ template <std::same_as<DType> D> Tensor randn(const Shape& shape, D dtype, Devic
   return randn(shape, TensorOptions{.dtype = dtype, .device = device});
 }
 /** Returns integers uniformly distributed in [low, high), i64 by default.
- *  Errors: ValueError unless low < high. */
+ *  Errors: ValueError unless low < high and the dtype holds each of these integers. */
 MZ_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
                       const TensorOptions& options = {.dtype = i64});
 /** Returns the integers 0..n-1 in random order, i64 [n].
@@ -51,7 +52,8 @@ struct MultinomialOptions {
 MZ_API Tensor multinomial(const Tensor& weights, std::int64_t num_samples,
                           const MultinomialOptions& options = {});
 
-/** Overwrites self with numbers uniformly distributed in [low, high).
+/** Overwrites self with numbers uniformly distributed in [low, high), rounded towards low, so that
+ *  no dtype gives high.
  *  Errors: ValueError unless low <= high; DtypeError for integers. */
 MZ_API const Tensor& uniform_(const Tensor& self, double low = 0, double high = 1);
 /** Overwrites self with normally distributed numbers.
@@ -61,7 +63,7 @@ MZ_API const Tensor& normal_(const Tensor& self, double mean = 0, double std = 1
  *  Errors: ValueError unless 0 <= p <= 1. */
 MZ_API const Tensor& bernoulli_(const Tensor& self, double p = 0.5);
 /** Overwrites self with integers uniformly distributed in [low, high).
- *  Errors: ValueError unless low < high. */
+ *  Errors: ValueError unless low < high and self's dtype holds each of these integers. */
 MZ_API const Tensor& randint_(const Tensor& self, std::int64_t low, std::int64_t high);
 
 /** Options of dropout. */

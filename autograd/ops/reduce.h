@@ -52,7 +52,8 @@ MZ_API const Tensor& cumsum_(const Tensor& self, std::int64_t dim);
 /** Returns log(sum(exp(x))) over `dims`, computed without overflow; integers and bools give f32.
  *  Empty: -inf.
  *  Precision: f32.
- *  Gradient: g * exp(x - y).
+ *  Gradient: g * exp(x - y), where exp(x - y) is divided by its sum; 0 for a line of -inf. Unlike
+ *  PyTorch, it does not depend on the rounding of y.
  *  Errors: IndexError.
  *  Source: Goodfellow, Bengio, Courville, Deep Learning, 4.1. */
 MZ_API Tensor logsumexp(const Tensor& x, const Dims& dims, const KeepDimOptions& options = {});
@@ -65,7 +66,8 @@ MZ_API Tensor max(const Tensor& x);
  *  Errors: IndexError; ShapeError when the dimension is empty. */
 MZ_API ValuesAndIndices max(const Tensor& x, std::int64_t dim, const KeepDimOptions& options = {});
 /** Returns the mean over all dimensions, or over `dims`. Empty: nan.
- *  Precision: match; accumulates in f32 (f64 for f64), one rounding.
+ *  Precision: match; accumulates in f32 (f64 for f64), one rounding. Unlike PyTorch, the mean of
+ *  finite numbers is finite.
  *  Gradient: g / N expanded.
  *  Errors: IndexError; DtypeError for integers unless options.dtype is floating-point. */
 MZ_API Tensor mean(const Tensor& x, const Dims& dims = {}, const ReduceOptions& options = {});
@@ -84,9 +86,9 @@ MZ_API Tensor prod(const Tensor& x, const ReduceOptions& options = {});
 /** Returns the product along `dim`. Otherwise as above. */
 MZ_API Tensor prod(const Tensor& x, std::int64_t dim, const ReduceOptions& options = {});
 /** Returns the standard deviation over all dimensions, or over `dims`: the square root of var.
- *  Precision: match; computed in f32.
- *  Gradient: that of var over 2 y, 0 where y is 0.
- *  Errors: IndexError; DtypeError for integers. */
+ *  Precision: match; computed in f32. Unlike PyTorch, squares that overflow or underflow are
+ * scaled. Gradient: that of var over 2 y before its rounding, 0 where y is 0. Errors: IndexError;
+ * DtypeError for integers. */
 MZ_API Tensor std(const Tensor& x, const Dims& dims = {}, const VarianceOptions& options = {});
 /** Returns the sum over all dimensions, or over `dims`. Empty: 0.
  *  Precision: f32; accumulates in f32 (f64 for f64), integers and bool in i64 with an i64 result.
@@ -102,8 +104,9 @@ MZ_API Tensor sum(const Tensor& x, const Dims& dims = {}, const ReduceOptions& o
 MZ_API Tensor var(const Tensor& x, const Dims& dims = {}, const VarianceOptions& options = {});
 /** Returns (sum |x|^p)^(1/p) over all dimensions, or over `dims`; p = 0 counts nonzeros, p = +-inf
  *  is the largest and smallest |x|. Empty: 0 for finite p >= 0.
- *  Precision: f32.
- *  Gradient: 0 where the norm is 0; for p = +-inf shared equally among ties.
+ *  Precision: f32. Unlike PyTorch, powers that overflow or underflow are scaled.
+ *  Gradient: from the norm before its rounding; 0 where it is 0; for p = +-inf shared equally among
+ *  ties.
  *  Errors: IndexError; DtypeError for integers; ShapeError for p < 0 or p = +-inf without
  *  elements. */
 MZ_API Tensor vector_norm(const Tensor& x, const Dims& dims = {}, const NormOptions& options = {});

@@ -15,7 +15,8 @@ namespace {
 
 /** Returns a limit as operand; for an absent limit the end of x's range, which has no effect. */
 Tensor limit(const Tensor& x, const Tensor& given, bool lower) {
-  if (given.defined()) return given.impl()->is_scalar ? in_common_dtype(given, x) : given;
+  if (given.defined())
+    return given.impl()->is_scalar ? in_common_dtype(given, x) : rounded_once(given, x);
   if (is_floating(x.dtype())) return operand(lower ? -HUGE_VAL : HUGE_VAL);
   using Range = std::numeric_limits<std::int64_t>;
   return operand(lower ? Range::min() : Range::max());
@@ -35,7 +36,8 @@ void require_limit(const Tensor& min, const Tensor& max) {
 
 /** Returns `value` in the dtype that masked_fill uses. */
 Tensor in_dtype_of(const Tensor& x, const Tensor& value) {
-  return is_floating(value.dtype()) && !is_floating(x.dtype()) ? value.to(x.dtype()) : value;
+  const bool to_integer = is_floating(value.dtype()) && !is_floating(x.dtype());
+  return to_integer ? value.to(x.dtype()) : rounded_once(value, x);
 }
 
 /** Returns the part of the gradient that x gets where it equals the limit. */
@@ -74,7 +76,7 @@ const Tensor& masked_fill_(const Tensor& self, const Tensor& mask, const Tensor&
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  return apply<op::Where>(condition, a, b);
+  return apply<op::Where>(condition, rounded_once(a, b), rounded_once(b, a));
 }
 
 }  // namespace mezzo

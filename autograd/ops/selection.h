@@ -32,6 +32,7 @@ MZ_API const Tensor& clamp_(const Tensor& self, const ClampOptions& options);
 MZ_API const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max);
 
 /** Returns x with `value`, rounded to x's dtype, where the bool mask is true; mask and x broadcast.
+ *  Unlike PyTorch, the value is rounded once, not to f32 first.
  *  Precision: match.
  *  Gradient: for x, 0 where masked, else 1; a 0-dim value gets the sum over the masked positions.
  *  Errors: ShapeError; DtypeError for other masks. */
@@ -48,7 +49,7 @@ template <Number S> const Tensor& masked_fill_(const Tensor& self, const Tensor&
 }
 
 /** Returns a where the bool condition is true, else b; all three broadcast.
- *  Precision: promote, for a and b.
+ *  Precision: promote, for a and b; a number is rounded once to the dtype of the result.
  *  Gradient: g for each branch where it was chosen, exactly 0 elsewhere.
  *  Errors: ShapeError; DtypeError for other conditions. */
 MZ_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);

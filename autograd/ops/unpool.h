@@ -11,8 +11,9 @@ struct LpPoolOptions {
   bool ceil_mode = false;   // as in max_pool
 };
 
-/** Returns (sum of x^p over each window)^(1/p). A window that extends beyond the input because of
- *  ceil_mode counts its mean for the missing elements.
+/** Returns the p-norm of each window, (sum of |x|^p)^(1/p), for p = inf the greatest |x|. Unlike
+ *  PyTorch, which takes powers of x. A window that extends beyond the input because of ceil_mode
+ *  counts the mean of its powers for the missing elements.
  *  Shape: as avg_pool.
  *  Precision: match; computed in f32 (f64), one rounding.
  *  Gradient: the derivative; 0 where the sum is 0.

@@ -2,6 +2,8 @@
 #include "../../tensor/ops/cross_entropy.h"
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/elementwise/loss_terms.h"
 #include "../../tensor/ops/loss.h"
 #include "../../tensor/text/text.h"
 #include "../grad_mode.h"
@@ -55,8 +57,9 @@ Tensor with_probabilities(const Tensor& x, const Tensor& target, const Tensor& w
   const double e = attrs.label_smoothing;
   Tensor q = wide(target);
   if (e > 0) q = q * (1 - e) + e / static_cast<double>(x.shape()[dim]);
-  Tensor terms = q * log_softmax(wide(x), dim);
-  if (weight.defined()) terms = terms * along_classes(wide(weight.detach()), x.shape());
+  Tensor terms = apply<WeightedTerm>(log_softmax(wide(x), dim), q);
+  if (weight.defined())
+    terms = apply<WeightedTerm>(terms, along_classes(wide(weight.detach()), x.shape()));
   Tensor loss = -sum(terms, dim);
   if (attrs.reduction == Reduction::sum) loss = sum(loss);
   if (attrs.reduction == Reduction::mean) loss = mean(loss);

@@ -12,6 +12,7 @@
 #include "../ops/linalg.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
+#include "line_scale.h"
 #include "wide.h"
 
 namespace mezzo::op {
@@ -79,9 +80,13 @@ std::vector<Tensor> CosineSimilarity::composite(Inputs in, const Attrs& attrs) {
   const std::uint32_t dims = mask_of(dim, shape.rank());
   // Both are expanded first, because one may be broadcast along the dimension.
   const Tensor u = a.expand(shape), v = b.expand(shape);
-  const Tensor lengths = at_least(p_norm(u, 2, dims, false), attrs.eps) *
-                         at_least(p_norm(v, 2, dims, false), attrs.eps);
-  return {(sum(u * v, dim) / lengths).to(dtype)};
+  const Tensor u_length = at_least(p_norm(u, 2, dims, true), attrs.eps);
+  const Tensor v_length = at_least(p_norm(v, 2, dims, true), attrs.eps);
+  // Scaled, so that products of huge or tiny numbers stay in range.
+  const Tensor u_scale = scale_of_sizes(u_length), v_scale = scale_of_sizes(v_length);
+  const Tensor product = sum(scaled(u, u_scale) * scaled(v, v_scale), dim, {.keepdim = true});
+  const Tensor cosine = product / (scaled(u_length, u_scale) * scaled(v_length, v_scale));
+  return {cosine.view(reduced_shape(shape, {dims, false})).to(dtype)};
 }
 
 std::vector<Tensor> Dist::composite(Inputs in, const Attrs& attrs) {

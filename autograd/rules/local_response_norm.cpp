@@ -8,6 +8,7 @@
 #include "../ops/operators.h"
 #include "../ops/pad.h"
 #include "../ops/reduce.h"
+#include "line_scale.h"
 #include "wide.h"
 
 namespace mezzo::op {
@@ -28,9 +29,12 @@ std::vector<Tensor> LocalResponseNorm::composite(Inputs in, const Attrs& attrs) 
   std::vector<std::int64_t> padding(static_cast<std::size_t>(2 * (x.dim() - 2)), 0);
   padding.push_back(attrs.size / 2);
   padding.push_back((attrs.size - 1) / 2);
-  const Tensor neighbours = pad(square(x), padding).unfold(1, attrs.size, 1);
-  const Tensor energy = mean(neighbours, -1) * attrs.alpha + attrs.k;
-  return {(x / pow(energy, attrs.beta)).to(in[0].dtype())};
+  // Scaled, so that squares of huge numbers do not overflow.
+  const Tensor scale = line_scale(x, 1u << 1), line = scaled(x, scale);
+  const Tensor neighbours = pad(square(line), padding).unfold(1, attrs.size, 1);
+  const Tensor energy = mean(neighbours, -1) * attrs.alpha + attrs.k * (scale * scale);
+  const Tensor quotient = line / pow(energy, attrs.beta);
+  return {scaled(quotient, pow(scale, 2 * attrs.beta - 1)).to(in[0].dtype())};
 }
 
 std::span<OpInfo* const> local_response_norm_ops() { return infos_of(LocalResponseNormOps{}); }

@@ -112,8 +112,9 @@ std::vector<Tensor> NllLoss::composite(Inputs in, const Attrs& attrs) {
   const auto [index, weight] = apply_all<ClassWeights>(
       {traits.name, x.shape()[dim], attrs.ignore_index, compute_dtype(x.dtype())}, target, in[2]);
   const Tensor picked = wide(gather(x, dim, index.unsqueeze(dim)).squeeze(dim));
-  // A weight of 0 alone would not do: values of ignored samples may be infinite.
-  const Tensor terms = where(target != attrs.ignore_index, -picked * weight, operand(0));
+  // A weight of 0 alone would not do: values of ignored samples may be nan.
+  const Tensor terms =
+      where(target != attrs.ignore_index, apply<WeightedTerm>(-picked, weight), operand(0));
   if (attrs.reduction == Reduction::mean) return {(sum(terms) / sum(weight)).to(x.dtype())};
   return {reduce_terms(terms, attrs.reduction, x.dtype())};
 }

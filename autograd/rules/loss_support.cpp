@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+#include "../../tensor/core/elementwise_info.h"
+#include "../../tensor/elementwise/loss_terms.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../ops/operators.h"
@@ -69,7 +71,7 @@ void require_weight_fits(std::string_view op, std::string_view operand, const Te
 Tensor times_weight(std::string_view op, const Tensor& terms, const Tensor& weight) {
   if (!weight.defined()) return terms;
   require_weight_fits(op, "weight", weight, terms.shape());
-  return terms * wide(weight.detach());
+  return apply<op::WeightedTerm>(terms, wide(weight.detach()));
 }
 
 }  // namespace mezzo

@@ -17,6 +17,7 @@
 #include "../ops/gather.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
+#include "line_scale.h"
 #include "loss_support.h"
 #include "wide.h"
 
@@ -36,12 +37,16 @@ Tensor terms_of(std::string_view op, Inputs in, Reduction reduction,
 /** Returns the distances of the vectors along the last dimension. eps keeps the derivative finite
  *  where u and v are equal. */
 Tensor distance(const Tensor& u, const Tensor& v, double p, double eps) {
-  const Tensor d = u - v + eps;
-  if (p == 2) return sqrt(sum(d * d, -1));
-  const Tensor a = abs(d);
-  if (p == 1) return sum(a, -1);
-  if (std::isinf(p)) return amax(a, -1);
-  return pow(sum(pow(a, operand(p)), -1), operand(1 / p));
+  Tensor d = u - v + eps;
+  if (p == 1) return sum(abs(d), -1);
+  if (std::isinf(p)) return amax(abs(d), -1);
+  // Scaled, so that the powers of huge or tiny differences stay in range.
+  const Tensor scale = line_scale(d, 1u << (d.dim() - 1));
+  d = scaled(d, scale);
+  const Tensor length =
+      p == 2 ? sqrt(sum(d * d, -1, {.keepdim = true}))
+             : pow(sum(pow(abs(d), operand(p)), -1, {.keepdim = true}), operand(1 / p));
+  return unscaled(length, scale).squeeze(-1);
 }
 
 }  // namespace
@@ -58,10 +63,15 @@ std::vector<Tensor> CosineEmbeddingLoss::composite(Inputs in, const Attrs& attrs
                      {.what = "operands do not fit each other",
                       .got = str(in.first(3)),
                       .expected = "[n,d], [n,d] and target [n], or [d], [d] and target []"});
-  const Tensor a = wide(x1), b = wide(x2);
+  // Scaled, so that products of huge or tiny numbers stay in range.
+  const std::uint32_t last = 1u << (x1.dim() - 1);
+  const Tensor a_scale = line_scale(wide(x1), last), b_scale = line_scale(wide(x2), last);
+  const Tensor a = scaled(wide(x1), a_scale), b = scaled(wide(x2), b_scale);
   constexpr double kEps = 1e-12;
-  const Tensor lengths = sqrt((sum(a * a, -1) + kEps) * (sum(b * b, -1) + kEps));
-  const Tensor cosine = sum(a * b, -1) / lengths;
+  const auto square = [](const Tensor& x, const Tensor& scale) {
+    return sum(x * x, -1) + kEps * (scale * scale).squeeze(-1);
+  };
+  const Tensor cosine = sum(a * b, -1) / sqrt(square(a, a_scale) * square(b, b_scale));
   const Tensor apart = where(target == -1, relu(cosine - attrs.parameter), operand(0));
   return {reduce_terms(where(target == 1, 1 - cosine, apart), attrs.reduction,
                        promoted_dtype(in.first(2)))};
@@ -104,9 +114,11 @@ std::vector<Tensor> MultiMarginLoss::composite(Inputs in, const Attrs& attrs) {
   const Tensor excess = relu(wide_x - gather(wide_x, dim, at_target) + attrs.margin);
   const Tensor numbers =
       arange(static_cast<double>(classes), {.dtype = DType::i64, .device = x.device()});
-  const Tensor others =
-      where(at_target == numbers, operand(0), attrs.p == 1 ? excess : excess * excess);
-  const Tensor terms = sum(others, dim) / classes * weight;
+  // Samples of weight 0 count for nothing, even if their terms are infinite.
+  Tensor counts = at_target != numbers;
+  if (in[2].defined()) counts = logical_and(counts, weight.unsqueeze(dim) != 0);
+  const Tensor others = where(counts, excess, operand(0));
+  const Tensor terms = sum(attrs.p == 1 ? others : others * others, dim) / classes * weight;
   return {reduce_terms(terms, attrs.reduction, x.dtype())};
 }
 

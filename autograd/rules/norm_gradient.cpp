@@ -4,6 +4,7 @@
 
 #include "../../tensor/core/dispatch.h"
 #include "../ops/create.h"
+#include "line_scale.h"
 
 namespace mezzo {
 
@@ -19,13 +20,18 @@ Tensor shared_among_ties(const Tensor& x, const Tensor& y, const Tensor& g, std:
 
 }  // namespace
 
+Tensor times_quotient(const Tensor& x, const Tensor& g, const Tensor& y) {
+  const Tensor scale = scale_of_sizes(y);
+  return where(y == 0, 0, scaled(x, scale) * (g / nonzero_or_one(scaled(y, scale))));
+}
+
 Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g,
                      const op::NormAttrs& attrs) {
   const double p = attrs.p;
   if (p == 0) return zeros_like(x);
   if (p == 1) return sign(x.detach()) * g;
   if (std::isinf(p)) return shared_among_ties(x, y, g, attrs.dims);
-  if (p == 2) return where(y == 0, 0, x * (g / nonzero_or_one(y)));
+  if (p == 2) return times_quotient(x, g, y);
   // Divides before taking the power, because powers of small norms underflow.
   const Tensor ratio = abs(nonzero_or_one(x)) / nonzero_or_one(y);
   const Tensor gradient = sign(x.detach()) * pow(ratio, p - 1) * g;

@@ -4,6 +4,7 @@
 #include "../ops/operators.h"
 #include "../ops/pointwise.h"
 #include "../ops/reduce.h"
+#include "line_scale.h"
 
 namespace mezzo {
 
@@ -14,9 +15,16 @@ struct Normalized {
 
   /** Normalises x. Without `centered` the mean is taken as 0, as in rms_norm. */
   Normalized(const Tensor& x, const Dims& dims, double eps, bool centered) {
-    const Tensor deviation = centered ? x - mean(x, dims, {.keepdim = true}) : x;
-    rstd = rsqrt(mean(deviation * deviation, dims, {.keepdim = true}) + eps);
-    normal = deviation * rstd;
+    // Scaled, so that squares of huge numbers do not overflow.
+    const Tensor sizes = abs(x.detach());
+    const Tensor scale = scale_of_sizes(x.numel() > 0 ? amax(sizes, dims, {.keepdim = true})
+                                                      : sum(sizes, dims, {.keepdim = true}));
+    const Tensor line = scaled(x, scale);
+    const Tensor deviation = centered ? line - mean(line, dims, {.keepdim = true}) : line;
+    const Tensor scaled_rstd =
+        rsqrt(mean(deviation * deviation, dims, {.keepdim = true}) + eps * (scale * scale));
+    normal = deviation * scaled_rstd;
+    rstd = scaled_rstd * scale;
   }
 
   /** Returns the gradient of x, where g is the gradient of `normal`. */

@@ -15,6 +15,7 @@
 #include "../ops/matmul.h"
 #include "../ops/operators.h"
 #include "../ops/reduce.h"
+#include "line_scale.h"
 #include "norm_gradient.h"
 #include "wide.h"
 
@@ -39,9 +40,14 @@ Shape batch_of(const Tensor& x) { return {std::span(x.shape().begin(), x.shape()
 
 /** Returns the 2-norms of all differences from |a|^2 + |b|^2 - 2 a.b, which may be negative after
  *  rounding; the root of a negative value is 0. */
-Tensor distances_by_products(const Tensor& a, const Tensor& b) {
+Tensor distances_by_products(const Tensor& given_a, const Tensor& given_b) {
+  // Scaled, so that squares of huge or tiny numbers stay in range.
+  const Tensor scale =
+      scale_of_sizes(maximum(amax(abs(given_a.detach())), amax(abs(given_b.detach()))));
+  const Tensor a = scaled(given_a, scale), b = scaled(given_b, scale);
   const Tensor squares = sum(a * a, -1, {.keepdim = true}) + sum(b * b, -1).unsqueeze(-2);
-  return apply<SqrtOrZero>(baddbmm(squares, a, b.transpose(-2, -1), {.alpha = -2}));
+  return unscaled(apply<SqrtOrZero>(baddbmm(squares, a, b.transpose(-2, -1), {.alpha = -2})),
+                  scale);
 }
 
 /** Returns the gradient of differences d [..,M] at distance y [..,1]. For p = inf all ties get the
@@ -72,7 +78,8 @@ std::vector<Tensor> Cdist::composite(Inputs in, const Attrs& attrs) {
                                    .expected = "(..,P,M) and (..,R,M)"});
   const Shape batch = broadcast_shapes(batch_of(in[0]), batch_of(in[1]), traits.name.data());
   const Tensor a = one_batch(wide(in[0]), batch), b = one_batch(wide(in[1]), batch);
-  const bool products = attrs.p == 2 && std::max(a.size(1), b.size(1)) > attrs.mm_above;
+  const bool products = attrs.p == 2 && a.numel() > 0 && b.numel() > 0 &&
+                        std::max(a.size(1), b.size(1)) > attrs.mm_above;
   const Tensor y =
       products ? distances_by_products(a, b) : apply_with<PairDistance>({attrs.p}, a, b);
   Shape shape = batch;

@@ -2,7 +2,7 @@
 #include "../../tensor/ops/statistics.h"
 
 #include <bit>
-#include <cmath>
+#include <limits>
 
 #include "../../tensor/core/dispatch.h"
 #include "../grad_mode.h"
@@ -17,9 +17,18 @@ namespace mezzo::op {
 
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 /** Returns x minus its mean over `dims`. */
 Tensor deviation(const Tensor& x, std::uint32_t dims) {
   return x - apply_with<Mean>({dims, true}, x);
+}
+
+/** Returns the result of Op before it was rounded to 16 bits, in which a gradient would lose its
+ *  digits: computed again from x, the operand in the compute dtype. */
+template <class Op> Tensor unrounded(const Saved& saved, const Tensor& x) {
+  const Tensor& y = saved.outputs[0];
+  return is_low(y.dtype()) ? apply_with<Op>(saved.attrs<Op>(), x) : y;
 }
 
 double divisor(const Shape& shape, const VarianceAttrs& attrs) {
@@ -38,8 +47,13 @@ Tensor prod_of_others(const Tensor& x, int dim) {
 Grads LogSumExp::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<LogSumExp>();
   const Shape& shape = saved.shape(0);
-  const Tensor y = with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims);
-  return {with_kept_dims(wide(gy[0]), shape, attrs.dims) * exp(wide(saved.inputs[0]) - y)};
+  // The result is rounded, by up to the logarithm of the number of elements: it only shifts the
+  // exponents, and the terms are divided by their own sum. That of a line of -inf is 0, as is its
+  // gradient.
+  const Tensor y = with_kept_dims(wide(saved.outputs[0].detach()), shape, attrs.dims);
+  const Tensor terms = exp(wide(saved.inputs[0]) - where(y == -kInfinity, 0, y));
+  const Tensor total = apply_with<Sum>({attrs.dims, true}, terms);
+  return {terms * (with_kept_dims(wide(gy[0]), shape, attrs.dims) / nonzero_or_one(total))};
 }
 
 std::vector<Tensor> Norm::composite(Inputs in, const Attrs& attrs) {
@@ -59,9 +73,10 @@ Grads Prod::backward(const Saved& saved, const Grads& gy) {
 Grads Std::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<Std>();
   const Shape& shape = saved.shape(0);
-  const Tensor y = with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims);
+  const Tensor x = wide(saved.inputs[0]);
+  const Tensor y = with_kept_dims(unrounded<Std>(saved, x), shape, attrs.dims);
   const Tensor g = with_kept_dims(wide(gy[0]), shape, attrs.dims) / divisor(shape, attrs);
-  return {where(y == 0, 0, deviation(wide(saved.inputs[0]), attrs.dims) * (g / nonzero_or_one(y)))};
+  return {times_quotient(deviation(x, attrs.dims), g, y)};
 }
 
 Grads Var::backward(const Saved& saved, const Grads& gy) {
@@ -74,8 +89,8 @@ Grads Var::backward(const Saved& saved, const Grads& gy) {
 Grads VectorNorm::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<VectorNorm>();
   const Shape& shape = saved.shape(0);
-  return {norm_gradient(wide(saved.inputs[0]),
-                        with_kept_dims(wide(saved.outputs[0]), shape, attrs.dims),
+  const Tensor x = wide(saved.inputs[0]);
+  return {norm_gradient(x, with_kept_dims(unrounded<VectorNorm>(saved, x), shape, attrs.dims),
                         with_kept_dims(wide(gy[0]), shape, attrs.dims), attrs)};
 }
 

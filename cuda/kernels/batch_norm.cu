@@ -39,7 +39,8 @@ __global__ void __launch_bounds__(kWholeThreads)
                       const __grid_constant__ After after) {
   MZ_SHARED(MomentsState<C>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
-  normalise_runs(norm, after, walk, Statistics<C>(moments_over<C>(walk, norm.x, room)));
+  const MomentsState<C> state = moments_over<C>(walk, norm.x, room);
+  normalise_runs(norm, after, walk, norm.statistics(walk, walk.channel, state, room));
 }
 
 /** Combines the moments of all chunks and writes the statistics of each channel. */
@@ -52,8 +53,9 @@ __global__ void __launch_bounds__(kSpreadThreads)
       static_cast<std::int64_t>(blockIdx.x) * join_spread().slots + at.slot;
   const MomentsState<float> all =
       joined_rows(rows, norm.partial, room, channel, at, CombineMoments<float>{});
-  if (channel < rows.channels && at.part == 0)
-    norm.write_statistics(channel, Statistics<float>(all));
+  const Statistics<float> of = safe_statistics<float>(norm.x, norm.lines, join_spread(), at,
+                                                      channel < rows.channels, channel, all, room);
+  if (channel < rows.channels && at.part == 0) norm.write_statistics(channel, of);
 }
 
 /** Normalises a row-major tensor of packs, in training or with given statistics. */
@@ -65,6 +67,7 @@ void normalise_runs_of_packs(Normalisation<float> norm, const After& after, cons
     const RowTail<T> tail = tail_of_rows<T>(after);
     if (training && whole.is_small()) {
       norm.runs = whole;
+      norm.lines = StatisticLines(whole);
       return launch(&packed_whole_norm_kernel<T>, grid_of(whole), current_stream(device), norm,
                     tail);
     }
@@ -87,6 +90,7 @@ void normalise_rows(Normalisation<float> norm, const After& after, bool training
                        device);
       auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
       norm.partial = partial;
+      norm.lines = StatisticLines(sizes);
       launch(&packed_moments_kernel<T>, rows.grid(), stream, rows, x, partial);
       launch(&join_moments_kernel, join_grid(rows.channels), stream, rows, norm);
     }
@@ -128,6 +132,7 @@ void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Af
     }
     if (attrs.training && whole.is_small()) {
       norm.runs = whole;
+      norm.lines = StatisticLines(whole);
       launch(&whole_norm_kernel<C, After>, grid_of(whole), current_stream(x.device()), norm, after);
     } else {
       normalise(norm, after, attrs.training ? &runs : nullptr, x.device());

@@ -9,6 +9,7 @@
 #include "../../tensor/core/channel_matrix.h"
 #include "../../tensor/cpu/gradient_sums.h"
 #include "../../tensor/cpu/moments.h"
+#include "../../tensor/math/safe_sum.h"
 #include "../../tensor/ops/batch_norm.h"
 #include "channels.h"
 
@@ -99,12 +100,63 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 template <class C> struct Statistics {
   C mean = 0, var = 0;
+  C scale = 1, scaled_var = 0;  // the variance of x multiplied by the scale, unless that is 1
   Statistics() = default;
   __device__ explicit Statistics(const MomentsState<C>& all)
       : mean(all.count > C(0) ? all.mean : std::numeric_limits<C>::quiet_NaN()),
         var(all.squares / all.count) {}
-  __device__ C rstd(double eps) const { return C(1) / std::sqrt(var + static_cast<C>(eps)); }
+  /** For the moments of x multiplied by `factor`. */
+  __device__ Statistics(const MomentsState<C>& all, C factor)
+      : mean(all.mean / factor),
+        var(all.squares / all.count / factor / factor),
+        scale(factor),
+        scaled_var(all.squares / all.count) {}
+  __device__ C rstd(double eps) const {
+    const C added = static_cast<C>(eps);
+    return scale == C(1) ? C(1) / std::sqrt(var + added)
+                         : scale / std::sqrt(scaled_var + added * scale * scale);
+  }
 };
+
+/** The sizes [samples, lines, inner] of a tensor in which a statistic is that of one line, in
+ *  elements. */
+struct StatisticLines {
+  std::int64_t samples = 0, lines = 0, inner = 0;
+
+  StatisticLines() = default;
+  explicit StatisticLines(const Channels& c)
+      : samples(c.samples), lines(c.channels), inner(c.inner * c.width) {}
+};
+
+/** Returns the moments of every `step`th element of a line from `begin` on, multiplied by `scale`.
+ *  Not inlined: this is the slow way. */
+template <class C>
+__device__ __noinline__ MomentsState<C> scaled_moments(const Array& x, const StatisticLines& of,
+                                                       std::int64_t line, std::int64_t begin,
+                                                       std::int64_t step, C scale) {
+  MomentsState<C> state{C(0), C(0), C(0)};
+  for (std::int64_t i = begin; i < of.samples * of.inner; i += step) {
+    const std::int64_t place = (i / of.inner * of.lines + line) * of.inner + i % of.inner;
+    state = Moments<C>{}.combine(state, {C(1), x.template load<C>(place) * scale, C(0)});
+  }
+  return state;
+}
+
+/** Returns the statistics of a line from its moments, which all its threads have. If a sum
+ *  overflowed, the threads read the line again. All threads of the block must call it. */
+template <class C>
+__device__ Statistics<C> safe_statistics(const Array& x, const StatisticLines& of,
+                                         const Spread& spread, Role at, bool has_line,
+                                         std::int64_t line, const MomentsState<C>& state,
+                                         MomentsState<C>* room) {
+  constexpr C kScale = static_cast<C>(std::is_same_v<C, float> ? 0x1p-80 : 0x1p-600);
+  const bool repeats = has_line && !math::is_finite(state.squares);
+  if (!__syncthreads_or(repeats)) return Statistics<C>(state);
+  MomentsState<C> again = state;
+  if (repeats) again = scaled_moments(x, of, line, at.part, spread.parts, kScale);
+  again = joined(spread, at, room, again, CombineMoments<C>{});
+  return repeats ? Statistics<C>(again, kScale) : Statistics<C>(state);
+}
 
 template <class C>
 __device__ void track(const Array& running, std::int64_t at, const op::UpdateRunning::Attrs& move,
@@ -119,6 +171,7 @@ template <class C> struct Normalisation {
   C *mean = nullptr, *rstd = nullptr, *var = nullptr;  // results
   const MomentsState<C>* partial = nullptr;            // of each statistic's chunks; null if given
   std::int64_t chunks = 0;
+  StatisticLines lines = {};  // of each statistic
   Array given_mean = {}, given_var = {};
   double eps = 0;
   Array running_mean = {}, running_var = {};  // updated with the statistics
@@ -130,6 +183,13 @@ template <class C> struct Normalisation {
     mean = out[1].data<C>();
     rstd = out[2].data<C>();
     var = out[3].data<C>();
+  }
+  /** Returns the statistics of the calling thread's run from its moments. All threads of the block
+   *  must call it. */
+  __device__ Statistics<C> statistics(const ChannelWalk& walk, std::int64_t statistic,
+                                      const MomentsState<C>& state, MomentsState<C>* room) const {
+    return safe_statistics<C>(x, lines, walk.all.spread, walk.at, walk.has_channel(), statistic,
+                              state, room);
   }
   /** Writes the statistics of one channel or group, and updates the running ones. */
   __device__ void write_statistics(std::int64_t statistic, const Statistics<C>& of) const {
@@ -182,8 +242,9 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const std::int64_t statistic = norm.sharing.statistic(walk.channel);
   Statistics<C> of;
   if (norm.partial) {
-    of = Statistics<C>(
-        joined_chunks(walk, room, norm.partial, norm.chunks, statistic, CombineMoments<C>{}));
+    of = norm.statistics(
+        walk, statistic,
+        joined_chunks(walk, room, norm.partial, norm.chunks, statistic, CombineMoments<C>{}), room);
   } else if (walk.has_channel()) {
     of.mean = norm.given_mean.template load<C>(statistic);
     of.var = norm.given_var.template load<C>(statistic);
@@ -204,6 +265,7 @@ void normalise(Normalisation<C> norm, const After& after, const Channels* statis
     launch(&moments_kernel<C>, grid_of(*statistics), stream, *statistics, norm.x, chunks);
     norm.partial = chunks;
     norm.chunks = statistics->chunks;
+    norm.lines = StatisticLines(*statistics);
   }
   launch(&normalise_kernel<C, After>, grid_of(norm.runs), stream, norm, after);
 }
@@ -220,6 +282,11 @@ template <class C> struct NormBackward {
   bool through_statistics;  // the statistics depend on x
   bool sums_are_weighted;   // sums over the channels of a group include the weights
 };
+
+/** Returns scale * rstd^2 * along, the factor of x - mean in a gradient. */
+template <class C> __device__ C slope_of(C scale, C rstd, C along) {
+  return op::is_extreme(rstd) ? scale * (rstd * (rstd * along)) : scale * rstd * rstd * along;
+}
 
 /** The identity, where nothing gates the incoming gradient. */
 struct NoGate {
@@ -303,7 +370,7 @@ __device__ void differentiate_runs(const NormBackward<C>& norm, const Gate& gate
   const bool through = norm.through_statistics;
   const C of_sums = norm.sums_are_weighted ? rstd : scale;
   const C shift = through ? of_sums * (sums.g / norm.count) : C(0);
-  const C from_x = through ? of_sums * rstd * rstd * (sums.gx / norm.count) : C(0);
+  const C from_x = through ? slope_of(of_sums, rstd, sums.gx / norm.count) : C(0);
   walk.for_each_batch<kBatch>([&](const std::int64_t* places, int n) {
     const GatedBatch<C> batch(norm, gate, run, places, n, through);
 #pragma unroll

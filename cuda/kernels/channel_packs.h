@@ -96,7 +96,8 @@ __global__ void __launch_bounds__(kWholeThreads)
   MZ_SHARED(MomentsState<float>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
   const auto* const x = static_cast<const T*>(norm.x.data);
-  normalise_packs(norm, tail, walk, Statistics<float>(pack_moments_over(walk, x, room)));
+  const MomentsState<float> state = pack_moments_over(walk, x, room);
+  normalise_packs(norm, tail, walk, norm.statistics(walk, walk.channel, state, room));
 }
 
 template <class T>
@@ -119,8 +120,10 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const std::int64_t statistic = norm.sharing.statistic(walk.channel);
   Statistics<float> of;
   if (norm.partial) {
-    of = Statistics<float>(
-        joined_chunks(walk, room, norm.partial, norm.chunks, statistic, CombineMoments<float>{}));
+    of = norm.statistics(
+        walk, statistic,
+        joined_chunks(walk, room, norm.partial, norm.chunks, statistic, CombineMoments<float>{}),
+        room);
   } else if (walk.has_channel()) {
     of.mean = norm.given_mean.load<float>(statistic);
     of.var = norm.given_var.load<float>(statistic);
@@ -142,6 +145,7 @@ void normalise_in_packs(Normalisation<float> norm, const RowTail<T>& tail,
            static_cast<const T*>(norm.x.data), partial);
     norm.partial = partial;
     norm.chunks = statistics->chunks;
+    norm.lines = StatisticLines(*statistics);
   }
   launch(&packed_run_norm_kernel<T>, grid_of(norm.runs), stream, norm, tail);
 }
@@ -223,7 +227,7 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
   const bool through = norm.through_statistics;
   const float scale = run.scale, of_sums = norm.sums_are_weighted ? run.rstd : scale;
   const float shift = through ? of_sums * (sums.g / norm.count) : 0.0f,
-              from_x = through ? of_sums * run.rstd * run.rstd * (sums.gx / norm.count) : 0.0f;
+              from_x = through ? slope_of(of_sums, run.rstd, sums.gx / norm.count) : 0.0f;
   for_gated_packs<most>(of, walk, run, through,
                         [&](const float(&g)[kWidth], const float(&x)[kWidth], std::int64_t at) {
                           if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + at, g);

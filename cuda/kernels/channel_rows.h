@@ -351,7 +351,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
     const RowSums sums = totals[walk.channel + k];
     const float rstd = of.norm.rstd[walk.channel + k];
     shift[k] = through ? own.scale[k] * (sums.g / of.norm.count) : 0.0f;
-    from_x[k] = through ? own.scale[k] * rstd * rstd * (sums.gx / of.norm.count) : 0.0f;
+    from_x[k] = through ? slope_of(own.scale[k], rstd, sums.gx / of.norm.count) : 0.0f;
   }
   walk.template for_each<kRows>(
       [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../../tensor/cpu/softmax_line.h"
+#include "../../tensor/elementwise/loss_terms.h"
 #include "../attach.h"
 #include "../runtime/index_errors.h"
 #include "line_piece.h"
@@ -109,7 +110,7 @@ __device__ LineState<C> line_state(const Scores& s, const Walk& walk, std::int64
   state.weight = total_weight(s, walk, length, room);
   if (s.spread != 0)
     state.distance = walk.fold(room, C(0), Plus{}, [&](std::int64_t place, std::int64_t c) {
-      return s.weight_of<C>(c) * (max - s.x.load<C>(place));
+      return op::detail::weighted(s.weight_of<C>(c), max - s.x.load<C>(place));
     });
   return state;
 }
@@ -131,7 +132,7 @@ __device__ void finish_line(const Scores& s, std::int64_t line, const LineState<
     const C log_sum = math::log(state.sum);
     counted = s.weight_of<C>(t);
     const C own = s.x.load<C>(first_place(s.lines, line) + t * s.lines.inner);
-    loss = static_cast<C>(s.keep) * counted * (log_sum + (state.max - own));
+    loss = op::detail::weighted(static_cast<C>(s.keep) * counted, log_sum + (state.max - own));
     if (s.spread != 0) loss += static_cast<C>(s.spread) * (state.weight * log_sum + state.distance);
   }
   if (out.reduction == Reduction::none) {

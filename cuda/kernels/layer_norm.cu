@@ -5,6 +5,7 @@
 #include "../../tensor/core/registry.h"
 #include "../../tensor/cpu/moments.h"
 #include "../../tensor/elementwise/arithmetic.h"
+#include "../../tensor/math/safe_sum.h"
 #include "../attach.h"
 
 namespace mezzo::gpu {
@@ -31,6 +32,54 @@ struct RowNorm {
   Array branch = {}, sum = {};  // add_layer_norm: x + branch is written and normalised
 };
 
+/** The factor of the slow way, for rows whose sums overflowed. */
+template <class C>
+inline constexpr C kDownScale = static_cast<C>(std::is_same_v<C, float> ? 0x1p-80 : 0x1p-600);
+
+/** The mean and rstd of a row. */
+template <class C> struct RowMoments {
+  C mean, rstd;
+
+  /** For the moments of the row multiplied by `scale`. */
+  __device__ RowMoments(C scaled_mean, C squares, C count, double eps, C scale = C(1))
+      : mean(scaled_mean / scale),
+        rstd(scale / std::sqrt(squares / count + static_cast<C>(eps) * scale * scale)) {}
+};
+
+/** Returns the moments, or with a mean of 0 the squares, of the calling thread's elements of a
+ *  scaled row. Not inlined: this is the slow way. */
+template <class C, bool centred>
+__device__ __noinline__ typename Moments<C>::State scaled_moments(const LineWalk& walk,
+                                                                  const Array& x) {
+  typename Moments<C>::State state{C(0), C(0), C(0)};
+  walk.for_each([&](std::int64_t place, std::int64_t) {
+    const C value = x.load<C>(place) * kDownScale<C>;
+    if (centred)
+      state = Moments<C>{}.combine(state, {C(1), value, C(0)});
+    else
+      state.squares += value * value;
+  });
+  return state;
+}
+
+/** Returns the sum of the calling thread's elements of a scaled row of packs, or of their squared
+ *  deviations from the mean. Not inlined: this is the slow way. */
+template <class T>
+__device__ __noinline__ float scaled_sum(const T* row, int packs, int lanes, int lane, float mean,
+                                         bool squares) {
+  constexpr int kWidth = kPerPack<T>;
+  float sum = 0;
+  for (int at = lane; at < packs; at += lanes) {
+    float values[kWidth];
+    load_values<kWidth>(row + static_cast<std::int64_t>(at) * kWidth, values);
+    for (int k = 0; k < kWidth; ++k) {
+      const float step = values[k] * kDownScale<float> - mean;
+      sum += squares ? step * step : step;
+    }
+  }
+  return sum;
+}
+
 /** Computes y = (x - mean) * rstd * weight + bias. */
 template <class C, bool centred>
 __global__ void __launch_bounds__(kSpreadThreads)
@@ -51,9 +100,16 @@ __global__ void __launch_bounds__(kSpreadThreads)
       const C x = norm.x.load<C>(place);
       return {C(0), C(0), x * x};
     });
-  const C mean = state.mean;
-  const C rstd =
-      C(1) / std::sqrt(state.squares / static_cast<C>(norm.rows.length) + static_cast<C>(norm.eps));
+  const C count = static_cast<C>(norm.rows.length);
+  RowMoments<C> of(state.mean, state.squares, count, norm.eps);
+  const bool repeats = walk.has_line && !math::is_finite(state.squares);
+  if (__syncthreads_or(repeats)) {
+    if (repeats) state = scaled_moments<C, centred>(walk, norm.x);
+    const auto either = [&](State a, State b) { return centred ? combine(a, b) : sum(a, b); };
+    state = joined(norm.rows.spread, walk.at, room, state, either);
+    if (repeats) of = RowMoments<C>(state.mean, state.squares, count, norm.eps, kDownScale<C>);
+  }
+  const C mean = of.mean, rstd = of.rstd;
   if (walk.is_first()) {
     if (centred) norm.mean.store<C>(walk.line, mean);
     norm.rstd.store<C>(walk.line, rstd);
@@ -120,7 +176,22 @@ __global__ void __launch_bounds__(kTeamThreads)
     }
   });
   squares = team.all(squares, Plus{}, room);
-  const float rstd = 1.0f / std::sqrt(squares / count + static_cast<float>(norm.eps));
+  float rstd = 1.0f / std::sqrt(squares / count + static_cast<float>(norm.eps));
+  const bool repeats = team.has_row && !math::is_finite(squares);
+  if (__any_sync(kAllLanes, repeats)) {  // a team of several warps agrees
+    const T* const row = static_cast<const T*>(adds ? norm.sum.data : norm.x.data) + base;
+    const int packs = repeats ? teams.packs : 0;
+    const auto total = [&](float around, bool of_squares) {
+      return team.all(scaled_sum(row, packs, team.lanes, team.lane, around, of_squares), Plus{},
+                      room);
+    };
+    const float around = centred ? total(0, false) / count : 0.0f;
+    const RowMoments<float> of(around, total(around, true), count, norm.eps, kDownScale<float>);
+    if (repeats) {
+      mean = of.mean;
+      rstd = of.rstd;
+    }
+  }
   if (team.is_first()) {
     if (centred) norm.mean.store<float>(team.row, mean);
     norm.rstd.store<float>(team.row, rstd);

@@ -43,6 +43,14 @@ __device__ void load_side(C* side, const C* rows, std::int64_t first, std::int64
   }
 }
 
+/** Computes the distance of a pair whose sum of steps left the range of C. Not inlined: this is the
+ *  slow way. */
+template <class C, class Metric>
+__device__ __noinline__ C slow_distance(const Metric& metric, C sum, const C* a, const C* b,
+                                        std::int64_t length) {
+  return safe_distance(metric, sum, a, b, 1, length);
+}
+
 template <class C, class Metric>
 __global__ void __launch_bounds__(kThreads)
     distance_kernel(const __grid_constant__ Pairs<C> pairs, const Metric metric, C* y) {
@@ -87,7 +95,11 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int j = 0; j < kOwn; ++j) {
       const std::int64_t at_i = i0 + ti + i * kRow, at_j = j0 + tj + j * kRow;
-      if (pairs.has(at_i, at_j)) y[pairs.place(b, at_i, at_j)] = metric.finish(total[i][j]);
+      if (!pairs.has(at_i, at_j)) continue;
+      y[pairs.place(b, at_i, at_j)] =
+          metric.is_safe(total[i][j]) ? metric.finish(total[i][j])
+                                      : slow_distance(metric, total[i][j], x1 + at_i * pairs.length,
+                                                      x2 + at_j * pairs.length, pairs.length);
     }
 }
 

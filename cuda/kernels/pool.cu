@@ -4,6 +4,7 @@
 
 #include "../../tensor/cpu/order.h"
 #include "../../tensor/ops/pool.h"
+#include "../../tensor/math/safe_sum.h"
 #include "../attach.h"
 #include "found.h"
 #include "items.h"
@@ -144,6 +145,19 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (positions) positions[walk.result] = best.index;
 }
 
+/** Returns the mean of a window whose sum overflowed. Not inlined: this is the slow way. */
+template <class C>
+__device__ __noinline__ C scaled_mean(const Pooling& pool, const Array& x, const Triple& position,
+                                      std::int64_t base) {
+  constexpr C kScale = static_cast<C>(0x1p-60);
+  C sum = 0;
+  std::int64_t counted = 1;
+  window_of(pool, position, counted).for_each(0, 1, [&](const Triple& p) {
+    sum += x.load<C>(base + pool.in.index(p) * pool.channels) * kScale;
+  });
+  return sum / static_cast<C>(counted) / kScale;
+}
+
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     mean_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y) {
@@ -158,7 +172,10 @@ __global__ void __launch_bounds__(kSpreadThreads)
           sum += x.load<C>(base + pool.in.index(p) * pool.channels);
         });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
-  if (walk.is_first()) y.store<C>(walk.result, sum / static_cast<C>(counted));
+  if (!walk.is_first()) return;
+  const C mean = math::is_finite(sum) ? sum / static_cast<C>(counted)
+                                      : scaled_mean<C>(pool, x, walk.position, base);
+  y.store<C>(walk.result, mean);
 }
 
 /** Sums the gradients of the windows that selected each element. */

@@ -61,8 +61,8 @@ void uniform(Inputs, Outputs out, const op::RandomAttrs& attrs) {
   if (out[0].dtype() == DType::f64)
     fill(out[0], WideUniformValues{attrs.stream, attrs.a, attrs.b});
   else
-    fill(out[0],
-         UniformValues{attrs.stream, static_cast<float>(attrs.a), static_cast<float>(attrs.b)});
+    fill(out[0], UniformValues{attrs.stream, static_cast<float>(attrs.a),
+                               static_cast<float>(attrs.b), out[0].dtype()});
 }
 
 /** Applies dropout with a mask that is drawn already. */

@@ -64,7 +64,37 @@ void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 
 // ---- sums of rows and columns of packs ----------------------------------------------------------
 
-using PackedSum = Fold<float, Plus>;
+using PackedSum = SumOf<float>;
+
+/** Returns the scaled sum of the calling thread's packs of a row of T. Not inlined: this is the
+ * slow way. */
+template <class T>
+__device__ __noinline__ float scaled_part(const T* row, int packs, int lanes, int lane,
+                                          const PackedSum& sum) {
+  constexpr int kWidth = kPerPack<T>;
+  float state = 0;
+  for (int at = lane; at < packs; at += lanes) {
+    float values[kWidth];
+    load_values<kWidth>(row + static_cast<std::int64_t>(at) * kWidth, values);
+    for (int k = 0; k < kWidth; ++k) state = sum.add(state, values[k], 0);
+  }
+  return state;
+}
+
+/** Stores the sum of a row that a team has, or repeats it first. */
+template <class T>
+__device__ void finish_row(const PartTeam& team, const T* row, const PackedSum& sum, float state,
+                           float* room) {
+  const bool repeats = team.has_row && !sum.is_safe(state);
+  PackedSum last = sum;
+  if (__any_sync(kAllLanes, repeats)) {  // a team of several warps agrees
+    if (repeats) last = sum.rescaled(state);
+    const float part = repeats ? scaled_part(row, team.packs, team.lanes, team.lane, last) : 0.0f;
+    const float again = team.all(part, Plus{}, room);
+    if (repeats) state = again;
+  }
+  if (team.is_first()) last.finish(team.row, state);
+}
 
 /** Sums parts of rows of packs of T. */
 template <class T>
@@ -73,19 +103,16 @@ __global__ void __launch_bounds__(kTeamThreads)
   constexpr int kWidth = kPerPack<T>;
   MZ_SHARED(float, room, kTeamWarps);
   const PartTeam team(rows);
-  RowPacks<T, 1> row(team, team.packs,
-                     x + (team.whole_row * rows.packs + team.first_pack) * kWidth);
+  const T* const part = x + (team.whole_row * rows.packs + team.first_pack) * kWidth;
+  RowPacks<T, 1> row(team, team.packs, part);
   float state = 0;
   row.for_each([&](int, int, const float(&v)[1][kWidth]) {
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) state += v[0][k];
   });
   state = team.all(state, Plus{}, room);
-  if (!team.is_first()) return;
-  if (partial)
-    partial[team.row] = state;
-  else
-    sum.finish(team.row, state);
+  if (!partial) return finish_row(team, part, sum, state, room);
+  if (team.is_first()) partial[team.row] = state;
 }
 
 /** Columns of packs over blocks: each block has `lanes` packs of a chunk of the rows. */
@@ -107,6 +134,20 @@ struct PackColumns {
   }
   Grid grid() const { return {.blocks = strips * chunks, .threads = kTeamThreads}; }
 };
+
+/** Stores the sum of a column that one block has, or repeats it first. Not inlined: this is the
+ * slow way. */
+template <class T>
+__device__ __noinline__ void repeat_column(const PackColumns& columns, const T* x, PackedSum sum,
+                                           std::int64_t column) {
+  sum = sum.rescaled(0);
+  float state = 0;
+  for (std::int64_t row = 0; row < columns.rows; ++row) {
+    const T value = x[row * columns.packs * kPerPack<T> + column];
+    state = sum.add(state, element_as<float>(value), row);
+  }
+  sum.finish(column, state);
+}
 
 /** Sums chunks of columns of packs of T. */
 template <class T>
@@ -148,10 +189,12 @@ __global__ void __launch_bounds__(kTeamThreads)
     for (int i = 0; i < slots; ++i) state += room[i * width + at];
     const std::int64_t column = std::int64_t{first_pack} * kWidth + at;
     if (column >= std::int64_t{columns.packs} * kWidth) continue;
-    if (columns.chunks == 1)
+    if (columns.chunks > 1)
+      partial[column * columns.chunks + chunk] = state;
+    else if (sum.is_safe(state))
       sum.finish(column, state);
     else
-      partial[column * columns.chunks + chunk] = state;
+      repeat_column(columns, x, sum, column);
   }
 }
 
@@ -168,16 +211,17 @@ bool sum_packs(const Tensor& input, std::uint32_t dims, const PackedSum& sum) {
   if (!are_packs(of_rows ? reduced.count : kept.count, input.dtype())) return false;
   const Tensor x = aligned(row_major(input));
   const runtime::Stream stream = current_stream(x.device());
+  const Reduction plan = reduction_of(x, dims);
   visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
     if (of_rows) {
       const RowParts rows = RowParts::of(kept.count, reduced.count, x.dtype());
-      return reduce_chunks(kept.count, rows.parts, sum, x.device(), [&](float* partial) {
+      return reduce_chunks(plan, kept.count, rows.parts, sum, x.device(), [&](float* partial) {
         launch(&packed_row_sum_kernel<T>, rows.teams.grid(), stream, rows, x.template data<T>(),
                sum, partial);
       });
     }
     const PackColumns columns(reduced.count, kept.count / kPerPack<T>);
-    reduce_chunks(kept.count, columns.chunks, sum, x.device(), [&](float* partial) {
+    reduce_chunks(plan, kept.count, columns.chunks, sum, x.device(), [&](float* partial) {
       launch(&packed_column_sum_kernel<T>, columns.grid(), stream, columns, x.template data<T>(),
              sum, partial);
     });
@@ -185,23 +229,22 @@ bool sum_packs(const Tensor& input, std::uint32_t dims, const PackedSum& sum) {
   return true;
 }
 
-/** Stores the sums over the dimensions `dims` of x, divided by `divisor`, to y. */
-template <class C>
-void put_sums(const Tensor& x, const Tensor& y, std::uint32_t dims, C divisor = C(1)) {
-  if constexpr (std::is_same_v<C, float>)
-    if (sum_packs(x, dims, {0, divisor, Array(y)})) return;
-  fold<C, Plus>(x, y, dims, C(0), divisor);
-}
-
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    put_sums(in[0], out[0], attrs.dims, static_cast<C>(op::reduced_count(in[0].shape(), attrs)));
+    const C count = static_cast<C>(op::reduced_count(in[0].shape(), attrs));
+    const SumOf<C> mean{count, Array(out[0])};
+    if constexpr (std::is_same_v<C, float>)
+      if (sum_packs(in[0], attrs.dims, mean)) return;
+    reduce(in[0], attrs.dims, mean);
   });
 }
 
 void sum(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
-  visit_compute(in[0].dtype(),
-                [&]<class C>(std::type_identity<C>) { put_sums<C>(in[0], out[0], attrs.dims); });
+  visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
+    if constexpr (std::is_same_v<C, float>)
+      if (sum_packs(in[0], attrs.dims, {1, Array(out[0])})) return;
+    fold<C, Plus>(in[0], out[0], attrs.dims, C(0));
+  });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "../../tensor/cpu/log_sum.h"
 #include "../../tensor/cpu/moments.h"
 #include "../../tensor/cpu/order.h"
+#include "../../tensor/math/safe_sum.h"
 #include "../attach.h"
 #include "reduce.h"
 
@@ -26,19 +27,34 @@ template <class C> struct LogSumExp {
   __device__ void finish(std::int64_t at, State s) const { out.store<C>(at, s.value()); }
 };
 
+/** A power of two that brings small deviations into the range of their squares; its reciprocal
+ *  serves for large ones. */
+template <class C>
+inline constexpr C kUpScale = static_cast<C>(std::is_same_v<C, float> ? 0x1p80 : 0x1p600);
+
 template <class C> struct Variance {
   using Value = C;
   using State = typename Moments<C>::State;
   C divisor;
   bool root;  // compute the standard deviation
   Array out;
+  C scale = C(1);
 
   __device__ State identity() const { return {C(0), C(0), C(0)}; }
-  __device__ State add(State a, C x, std::int64_t) const { return combine(a, {C(1), x, C(0)}); }
+  __device__ State add(State a, C x, std::int64_t) const {
+    return combine(a, {C(1), x * scale, C(0)});
+  }
+  __device__ bool is_safe(State s) const { return math::are_safe_moments(s.mean, s.squares); }
+  __device__ Variance rescaled(State s) const {
+    Variance other = *this;
+    other.scale =
+        math::is_finite(s.mean) && math::is_finite(s.squares) ? kUpScale<C> : C(1) / kUpScale<C>;
+    return other;
+  }
   __device__ State combine(State a, State b) const { return Moments<C>{}.combine(a, b); }
   __device__ void finish(std::int64_t at, State s) const {
     const C variance = s.squares / divisor;
-    out.store<C>(at, root ? std::sqrt(variance) : variance);
+    out.store<C>(at, root ? std::sqrt(variance) / scale : variance / scale / scale);
   }
 };
 
@@ -53,33 +69,54 @@ constexpr Power power_of(double p) {
   return p < -1e308 ? Power::least : Power::any;
 }
 
+/** The terms of some elements. Sums of powers come with the greatest size, or the least for
+ *  p < 0. */
+template <class C> struct NormState { C sum, extreme; };
+
 template <class C> struct VectorNorm {
   using Value = C;
-  using State = C;
+  using State = NormState<C>;
   Power power;
   C p;
   Array out;
+  C scale = C(1);
 
-  __device__ State identity() const { return power == Power::least ? highest<C>() : C(0); }
+  __device__ bool by_least() const {
+    return power == Power::least || (power == Power::any && p < C(0));
+  }
+  __device__ State identity() const { return {C(0), by_least() ? highest<C>() : C(0)}; }
   __device__ State add(State a, C x, std::int64_t) const {
-    const C size = x < C(0) ? -x : x;
+    const C scaled = x * scale, size = scaled < C(0) ? -scaled : scaled;
+    return combine(a, {term(scaled, size), size});
+  }
+  __device__ C term(C x, C size) const {
     switch (power) {
-      case Power::nonzeros: return x != C(0) ? a + C(1) : a;
-      case Power::first: return a + size;
-      case Power::second: return a + x * x;
-      case Power::any: return a + math::pow(size, p);
-      default: return combine(a, size);
+      case Power::nonzeros: return x != C(0) ? C(1) : C(0);
+      case Power::first: return size;
+      case Power::second: return x * x;
+      case Power::any: return math::pow(size, p);
+      default: return C(0);
     }
   }
   __device__ State combine(State a, State b) const {
-    if (power == Power::greatest) return Greater{}(a, b);
-    return power == Power::least ? Less{}(a, b) : a + b;
+    return {a.sum + b.sum,
+            by_least() ? Less{}(a.extreme, b.extreme) : Greater{}(a.extreme, b.extreme)};
+  }
+  __device__ bool is_safe(State s) const {
+    return (power != Power::second && power != Power::any) || math::is_safe_sum(s.sum) ||
+           math::scale_of(s.extreme) == C(1);
+  }
+  __device__ VectorNorm rescaled(State s) const {
+    VectorNorm other = *this;
+    other.scale = math::scale_of(s.extreme);
+    return other;
   }
   __device__ void finish(std::int64_t at, State s) const {
-    const C root = power == Power::second ? std::sqrt(s)
-                   : power == Power::any  ? math::pow(s, C(1) / p)
-                                          : s;
-    out.store<C>(at, root);
+    const C norm = power == Power::greatest || power == Power::least ? s.extreme
+                   : power == Power::second                          ? std::sqrt(s.sum)
+                   : power == Power::any                             ? math::pow(s.sum, C(1) / p)
+                                                                     : s.sum;
+    out.store<C>(at, norm / scale);
   }
 };
 

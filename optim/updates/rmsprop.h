@@ -52,7 +52,10 @@ struct MZ_API RmsPropUpdate {
       V variance = square;
       if constexpr ((kMode & kCentered) != 0) {
         mean = mean + fresh * (g - mean);
-        variance = square - mean * mean;
+        // Rounding may make the difference negative; of infinite squares it would be nan.
+        const V difference = square - mean * mean;
+        variance = difference < 0 ? V(0) : difference;
+        variance = square == V(INFINITY) ? square : variance;
       }
       V u = g / (sqrt(variance) + eps);
       if constexpr ((kMode & kMomentum) != 0) {

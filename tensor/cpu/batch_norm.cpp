@@ -13,21 +13,13 @@
 #include "block_map.h"
 #include "channel_moments.h"
 #include "channel_runs.h"
+#include "line_statistics.h"
 
 namespace mezzo {
 
 namespace {
 
 using namespace cpu_kernels;
-
-/** Computes the mean and the biased variance of each channel over the batch. */
-template <class C> void batch_statistics(const Tensor& x, C* mean, C* var) {
-  channel_moments<C>(x, [&](std::int64_t channel, const auto& moments) {
-    const bool is_empty = moments.count == 0;
-    mean[channel] = is_empty ? std::numeric_limits<C>::quiet_NaN() : moments.mean;
-    var[channel] = moments.squares / moments.count;
-  });
-}
 
 /** Updates a running statistic of any dtype in place. */
 template <class C>
@@ -99,8 +91,9 @@ void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Wr
   const Tensor x = channels_as_in(out[0], in[0]);
   const ChannelShape s(x.shape());
   C *mean = out[1].data<C>(), *rstd = out[2].data<C>(), *var = out[3].data<C>();
+  const C eps = static_cast<C>(attrs.eps);
   if (attrs.training) {
-    batch_statistics(x, mean, var);
+    line_statistics(x, all_but_channels(x), eps, mean, var, rstd, s.channels);
     if (attrs.tracks) {
       track(in[3], mean, {attrs.momentum, 1});
       track(in[4], var, {attrs.momentum, op::unbiased_scale(s.samples * s.inner)});
@@ -111,13 +104,11 @@ void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Wr
                given_var = channel_values<C>(in[4], s.channels, 1);
     std::copy(given_mean.begin(), given_mean.end(), mean);
     std::copy(given_var.begin(), given_var.end(), var);
+    for (std::int64_t c = 0; c < s.channels; ++c) rstd[c] = C(1) / std::sqrt(var[c] + eps);
   }
   std::vector<C> scale = channel_values<C>(in[1], s.channels, 1);
   const std::vector<C> shift = channel_values<C>(in[2], s.channels, 0);
-  for (std::int64_t c = 0; c < s.channels; ++c) {
-    rstd[c] = C(1) / std::sqrt(var[c] + static_cast<C>(attrs.eps));
-    scale[static_cast<std::size_t>(c)] *= rstd[c];
-  }
+  for (std::int64_t c = 0; c < s.channels; ++c) scale[static_cast<std::size_t>(c)] *= rstd[c];
   write(x, s, Normalising<C>{mean, scale.data(), shift.data()});
 }
 

@@ -95,7 +95,8 @@ void write_input_gradient(const BackwardOperands<C>& in, const GradientSums<C>* 
   const C *mean = in.mean.template data<C>(), *rstd = in.rstd.template data<C>();
   std::vector<C> from_x(in.scale.size()), shift(in.scale.size());
   for (std::size_t c = 0; c < shift.size(); ++c) {
-    from_x[c] = rstd[c] * rstd[c] * (sums[c].gx / *count);
+    const C along = sums[c].gx / *count;
+    from_x[c] = op::is_extreme(rstd[c]) ? rstd[c] * (rstd[c] * along) : rstd[c] * rstd[c] * along;
     shift[c] = sums[c].g / *count;
   }
   write(CentredGradient<C, Gate>{in.scale.data(), mean, from_x.data(), shift.data(), gate});

@@ -9,6 +9,7 @@
 #include "../ops/cross_entropy.h"
 
 #include "../core/dispatch.h"
+#include "../elementwise/loss_terms.h"
 #include "classes.h"
 #include "line_map.h"
 #include "softmax_line.h"
@@ -69,7 +70,8 @@ template <class C> C weighted_distance(const C* x, const C* weights, C max, std:
     const std::int64_t count = std::min(kPiece, n - begin);
     for (std::int64_t i = 0; i < count; ++i) piece[i] = max - x[begin + i];
     if (weights)
-      for (std::int64_t i = 0; i < count; ++i) piece[i] *= weights[begin + i];
+      for (std::int64_t i = 0; i < count; ++i)
+        piece[i] = op::detail::weighted(weights[begin + i], piece[i]);
     total += line_sum(piece, count);
   }
   return total;
@@ -106,7 +108,8 @@ template <class C> void forward(Inputs in, Outputs out, const op::CrossEntropyAt
     const C max = line_max(v, n), sum = line_exp_sum(v, max, n), log_sum = math::log(sum);
     stats[2 * line] = max;
     stats[2 * line + 1] = sum;
-    loss[line] = smoothing.keep * targets.weight_of(line) * (log_sum + (max - v[targets.at(line)]));
+    loss[line] = op::detail::weighted(smoothing.keep * targets.weight_of(line),
+                                      log_sum + (max - v[targets.at(line)]));
     if (smoothing.spread > 0)
       loss[line] += smoothing.spread * (smoothing.total_weight * log_sum +
                                         weighted_distance(v, targets.weights(), max, n));

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "channel_runs.h"
-#include "moments.h"
-#include "reduce_driver.h"
+#include "line_statistics.h"
 
 namespace mezzo {
 
@@ -16,20 +15,10 @@ namespace {
 
 using namespace cpu_kernels;
 
-/** Computes the mean and the biased variance of each group; the elements of a group are
- *  contiguous. */
-template <class C> void group_statistics(const Tensor& x, std::int64_t count, C* mean, C* var) {
-  using State = typename Moments<C>::State;
-  const std::int64_t length = count == 0 ? 0 : x.numel() / count;
-  const Shape rows{count, length};
-  const auto emit = [&](std::int64_t at, const State* states, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      mean[at + i] = states[i].count > 0 ? states[i].mean : std::numeric_limits<C>::quiet_NaN();
-      var[at + i] = states[i].squares / states[i].count;
-    }
-  };
-  reduce_tensor(alias(x, rows, contiguous_strides(rows), x.impl()->offset), 2u, Moments<C>{}, emit,
-                0.3);
+/** Returns a view of x with one row per group; the elements of a group are contiguous. */
+Tensor groups_of(const Tensor& x, std::int64_t count) {
+  const Shape rows{count, count == 0 ? 0 : x.numel() / count};
+  return alias(x, rows, contiguous_strides(rows), x.impl()->offset);
 }
 
 /** The same runs as those of one sample, whose coefficients are all different. */
@@ -45,9 +34,8 @@ template <class C> void forward(Inputs in, Outputs out, double eps) {
   const std::int64_t groups = out[1].shape()[1],
                      per_group = s.channels / std::max<std::int64_t>(1, groups);
   C *mean = out[1].data<C>(), *rstd = out[2].data<C>(), *var = out[3].data<C>();
-  group_statistics(x, s.samples * groups, mean, var);
-  for (std::int64_t i = 0; i < s.samples * groups; ++i)
-    rstd[i] = C(1) / std::sqrt(var[i] + static_cast<C>(eps));
+  const std::int64_t all_groups = s.samples * groups;
+  line_statistics(groups_of(x, all_groups), 2u, static_cast<C>(eps), mean, var, rstd, all_groups);
   if (x.numel() == 0) return;  // the number of runs may then be huge
   const std::vector<C> weight = channel_values<C>(in[1], s.channels, 1),
                        bias = channel_values<C>(in[2], s.channels, 0);
@@ -111,7 +99,9 @@ template <class C> void backward(Inputs in, Outputs out) {
     for (std::int64_t r = first; r < first + per_group; ++r) {
       const auto run = static_cast<std::size_t>(r);
       scale[run] = weight[static_cast<std::size_t>(r % s.channels)] * rstd[k];
-      from_x[run] = rstd[k] * rstd[k] * rstd[k] * (total.gx / elements);
+      const C along = total.gx / elements;
+      from_x[run] = op::is_extreme(rstd[k]) ? rstd[k] * (rstd[k] * (rstd[k] * along))
+                                            : rstd[k] * rstd[k] * rstd[k] * along;
       shift[run] = rstd[k] * (total.g / elements);
     }
   }

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "../device/parallel.h"
+#include "../math/safe_sum.h"
 #include "block_io.h"
 #include "elementwise_kernel.h"
 #include "moments.h"
@@ -74,6 +76,47 @@ template <class C> C row_squares(const C* x, std::int64_t n) {
   return total;
 }
 
+/** A row of values scaled by a power of two, with its mean and rstd. */
+template <class C> struct ScaledRow {
+  std::vector<C> values;
+  C scale, mean = 0, rstd;
+
+  /** Scales a row of which a sum overflowed. With `centred` the mean is subtracted. */
+  ScaledRow(const C* x, std::int64_t n, C eps, bool centred)
+      : values(x, x + n), scale(math::scale_of(greatest(x, n))) {
+    for (C& value : values) value *= scale;
+    C squares;
+    if (centred) {
+      const auto moments = row_moments(values.data(), n);
+      mean = moments.mean;
+      squares = moments.squares;
+    } else {
+      squares = row_squares(values.data(), n);
+    }
+    rstd = C(1) / std::sqrt(squares / static_cast<C>(n) + eps * scale * scale);
+  }
+
+ private:
+  static C greatest(const C* x, std::int64_t n) {
+    C size = 0;
+    for (std::int64_t i = 0; i < n; ++i) size = kGreater(size, std::fabs(x[i]));
+    return size;
+  }
+};
+
+/** Computes a row of normalize_rows in the slow way, if sums of its finite values overflow. */
+template <class C>
+[[gnu::noinline]] void normalize_scaled(const C* x, std::int64_t n, C eps, const C* weight,
+                                        const C* bias, C* y, C* mean, C* rstd) {
+  const ScaledRow<C> row(x, n, eps, mean != nullptr);
+  if (row.scale == C(1)) return;
+  if (mean) *mean = row.mean / row.scale;
+  *rstd = row.rstd * row.scale;
+  for (std::int64_t i = 0; i < n; ++i)
+    y[i] = (row.values[static_cast<std::size_t>(i)] - row.mean) * row.rstd * weight[i] +
+           (mean ? bias[i] : C(0));
+}
+
 /** Fills the statistics with nan if the rows have no elements. */
 template <class C> void fill_if_empty(const Tensor& x, Tensor& statistic) {
   if (x.numel() == 0)
@@ -99,16 +142,20 @@ void normalize_rows(const Tensor& input, const Tensor& weight, const Tensor& bia
     for (std::int64_t r = begin; r < end; ++r) {
       const C* values = reader.read(r * n, n, scratch.data());
       C* y = writer.target(r * n, scratch.data() + n);
-      C m = 0, s = 0;
+      C m = 0, s = 0, squares = 0;
       if (mean) {
         const auto moments = row_moments(values, n);
         m = mean[r] = moments.mean;
-        s = rstd[r] = C(1) / std::sqrt(moments.squares / moments.count + eps);
+        squares = moments.squares;
+        s = rstd[r] = C(1) / std::sqrt(squares / moments.count + eps);
         for (std::int64_t i = 0; i < n; ++i) y[i] = (values[i] - m) * s * w[i] + b[i];
       } else {
-        s = rstd[r] = C(1) / std::sqrt(row_squares(values, n) / static_cast<C>(n) + eps);
+        squares = row_squares(values, n);
+        s = rstd[r] = C(1) / std::sqrt(squares / static_cast<C>(n) + eps);
         for (std::int64_t i = 0; i < n; ++i) y[i] = values[i] * s * w[i];
       }
+      if (!math::is_finite(squares))
+        normalize_scaled(values, n, eps, w, b, y, mean ? mean + r : nullptr, rstd + r);
       writer.write(r * n, n, y);
     }
   };

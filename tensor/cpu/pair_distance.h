@@ -40,7 +40,14 @@ template <class C> class Tiles {
       }
       for (std::int64_t j = 0; j < width; ++j) total[j] = metric.join(total[j], part[j]);
     }
-    for (std::int64_t j = 0; j < width; ++j) distances[j] = metric.finish(total[j]);
+    bool safe = true;
+    for (std::int64_t j = 0; j < width; ++j) {
+      safe &= metric.is_safe(total[j]);
+      distances[j] = metric.finish(total[j]);
+    }
+    for (std::int64_t j = 0; !safe && j < width; ++j)
+      if (!metric.is_safe(total[j]))
+        distances[j] = safe_distance(metric, total[j], x, at(begin, 0) + j, kTile, length_);
   }
 
   /** Adds to gradient[m] the contributions of the distances between x and the vectors begin..end-1

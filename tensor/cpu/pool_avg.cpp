@@ -1,4 +1,5 @@
 // Kernels of mean pooling and its gradient.
+#include "../math/safe_sum.h"
 #include "pool_planes.h"
 
 namespace mezzo::op {
@@ -11,6 +12,19 @@ using namespace cpu_kernels;
 template <class C>
 C divisor(const PoolAttrs& attrs, const PoolSpan& d, const PoolSpan& h, const PoolSpan& c) {
   return static_cast<C>(attrs.divisor > 0 ? attrs.divisor : d.counted * h.counted * c.counted);
+}
+
+/** Returns the mean of a window whose sum overflowed. */
+template <class C>
+[[gnu::noinline]] C scaled_mean(const Windows& w, const C* x, const PoolSpan& d, const PoolSpan& h,
+                                const PoolSpan& c) {
+  constexpr C kScale = static_cast<C>(0x1p-60);
+  C sum = 0;
+  for (std::int64_t i = d.begin; i < d.end; ++i)
+    for (std::int64_t j = h.begin; j < h.end; ++j)
+      for (std::int64_t k = c.begin; k < c.end; ++k)
+        sum += x[(i * w.in[1] + j) * w.in[2] + k] * kScale;
+  return sum / divisor<C>(w.attrs, d, h, c) / kScale;
 }
 
 /** Sums the rows of a window first, for all windows in parallel, then the columns. `line` is
@@ -28,7 +42,8 @@ template <class C> void mean_plane(const Windows& w, const C* x, C* y, C* line) 
       for (const PoolSpan& c : w.spans[2]) {
         C sum = 0;
         for (std::int64_t k = c.begin; k < c.end; ++k) sum += line[k];
-        *y++ = sum / divisor<C>(w.attrs, d, h, c);
+        *y++ = math::is_finite(sum) ? sum / divisor<C>(w.attrs, d, h, c)
+                                    : scaled_mean(w, x, d, h, c);
       }
     }
 }

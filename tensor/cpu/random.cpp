@@ -104,7 +104,7 @@ void Uniform::cpu(Inputs, Outputs out, const Attrs& attrs) {
     fill_random(out[0], WideUniformValues{attrs.stream, attrs.a, attrs.b});
   else
     fill_random(out[0], UniformValues{attrs.stream, static_cast<float>(attrs.a),
-                                      static_cast<float>(attrs.b)});
+                                      static_cast<float>(attrs.b), out[0].dtype()});
 }
 
 namespace {

@@ -1,10 +1,14 @@
 // Kernels of variance and log-sum-exp.
 #include "../ops/statistics.h"
 
+#include <atomic>
 #include <cmath>
+#include <vector>
 
 #include "../math/math.h"
+#include "../math/safe_sum.h"
 #include "fold_reduction.h"
+#include "line_scales.h"
 #include "log_sum.h"
 #include "moments.h"
 #include "order.h"
@@ -15,8 +19,6 @@ namespace mezzo {
 namespace {
 
 using namespace cpu_kernels;
-
-constexpr auto kSame = []<class C>(C a) { return a; };
 
 /** A reduction of log-sums (see reduce_driver.h). */
 template <class C> struct LogSumReduction {
@@ -64,16 +66,47 @@ void reduce_and_finish(const Tensor& x, Tensor& y, std::uint32_t dims, const R& 
   reduce_tensor(x, dims, r, emit, element_ns);
 }
 
-/** Computes y = finish(variance). */
-template <class Finish>
-void variance(const Tensor& x, Tensor& y, const op::VarianceAttrs& attrs, Finish finish) {
+/** Computes the variances of the lines of x, or with `root` their standard deviations, divided by
+ *  the power of `scale`, if given. Returns whether the moments of all lines are safe; writes for
+ *  each line to `unsafe`, if given, whether they are not. */
+template <class C>
+bool put_variances(const Tensor& x, Tensor& y, const op::VarianceAttrs& attrs, bool root,
+                   const C* scale, char* unsafe) {
+  using State = typename Moments<C>::State;
+  std::atomic<bool> all_safe = true;
+  const auto count = static_cast<double>(op::reduced_count(x.shape(), attrs.reduce()));
+  const C divisor = static_cast<C>(std::max(0.0, count - attrs.correction));
+  const BlockWriter<C> writer(y);
+  const auto emit = [&](std::int64_t at, const State* states, std::int64_t n) {
+    C buffer[kMaxEmitted];
+    C* results = writer.target(at, buffer);
+    bool safe = true;
+    for (std::int64_t i = 0; i < n; ++i) {
+      safe &= math::are_safe_moments(states[i].mean, states[i].squares);
+      results[i] = states[i].squares / divisor;
+    }
+    if (!safe) all_safe.store(false, std::memory_order_relaxed);
+    if (unsafe)
+      for (std::int64_t i = 0; i < n; ++i)
+        unsafe[at + i] = math::are_safe_moments(states[i].mean, states[i].squares) ? 0 : 1;
+    if (root)
+      for (std::int64_t i = 0; i < n; ++i) results[i] = std::sqrt(results[i]);
+    for (int power = root ? 1 : 2; scale && power > 0; --power)
+      for (std::int64_t i = 0; i < n; ++i) results[i] /= scale[at + i];
+    writer.write(at, n, results);
+  };
+  reduce_tensor(x, attrs.dims, Moments<C>{}, emit, 0.3);
+  return all_safe;
+}
+
+void variance(const Tensor& x, Tensor& y, const op::VarianceAttrs& attrs, bool root) {
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    const auto count = static_cast<double>(op::reduced_count(x.shape(), attrs.reduce()));
-    const C divisor = static_cast<C>(std::max(0.0, count - attrs.correction));
-    const auto divided = [=](const typename Moments<C>::State& s) {
-      return finish(s.squares / divisor);
-    };
-    reduce_and_finish<C>(x, y, attrs.dims, Moments<C>{}, divided, 0.3);
+    if (put_variances<C>(x, y, attrs, root, nullptr, nullptr) || x.numel() == 0) return;
+    // The slow way: lines whose moments left the range of C are scaled and computed again.
+    std::vector<char> unsafe(static_cast<std::size_t>(y.numel()));
+    put_variances<C>(x, y, attrs, root, nullptr, unsafe.data());
+    if (const auto scaled = scaled_lines(x, attrs.dims, unsafe))
+      put_variances<C>(scaled->x, y, attrs, root, scaled->scale.template data<C>(), nullptr);
   });
 }
 
@@ -88,11 +121,9 @@ void LogSumExp::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   });
 }
 
-void Std::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  variance(in[0], out[0], attrs, [](auto v) { return std::sqrt(v); });
-}
+void Std::cpu(Inputs in, Outputs out, const Attrs& attrs) { variance(in[0], out[0], attrs, true); }
 
-void Var::cpu(Inputs in, Outputs out, const Attrs& attrs) { variance(in[0], out[0], attrs, kSame); }
+void Var::cpu(Inputs in, Outputs out, const Attrs& attrs) { variance(in[0], out[0], attrs, false); }
 
 }  // namespace op
 

@@ -30,6 +30,24 @@ template <class V> MZ_HD MZ_ALWAYS_INLINE V log_sigmoid(const V& x) {
   return select(x > 0, num<V>(0), x) - log1p(exp(select(x > 0, -x, x)));
 }
 
+/** Returns whether x is plus or minus infinity. */
+template <class V> MZ_HD MZ_ALWAYS_INLINE auto is_infinite(const V& x) {
+  return (x == INFINITY) | (x == -INFINITY);
+}
+
+/** Returns weight * x; 0 where the weight is 0 and x is infinite. */
+template <class V> MZ_HD MZ_ALWAYS_INLINE V weighted(const V& weight, const V& x) {
+  return weight * select((weight == 0) & is_infinite(x), num<V>(0), x);
+}
+
+/** Returns the cross entropy of an infinite x, whose logarithms of sigmoid(x) and sigmoid(-x) have
+ *  the weights `positive` and `negative`. One of these logarithms is 0, the other -inf. */
+template <class V>
+MZ_HD MZ_ALWAYS_INLINE V infinite_score(const V& x, const V& positive, const V& negative) {
+  const V weight = select(x > 0, negative, positive);
+  return select(weight == 0, num<V>(0), V(weight * INFINITY));
+}
+
 /** Returns max(log(x), -100), which is -100 at 0. It and its derivative are finite for x >= 0. */
 template <class V> MZ_HD MZ_ALWAYS_INLINE V clamped_log(const V& x) {
   const V y = log(select(x <= 0, num<V>(1), x));
@@ -106,51 +124,61 @@ struct HuberError {
   }
 };
 
-/** t (ln t - x), exactly 0 where t <= 0; x holds logarithms. */
+/** t (ln t - x), exactly 0 where t is 0, nan where t is negative; x holds logarithms. */
 struct KlTerm {
   static constexpr OpTraits traits = detail::loss_term("kl_term", input(1), detail::kBoth);
   template <class V> MZ_HD static V excess(const V& x, const V& t) {
-    return log(select(t <= 0, num<V>(1), t)) - x;
+    return log(select(t == 0, num<V>(1), t)) - x;
   }
   template <class V> MZ_HD static V forward(const V& x, const V& t) {
-    return select(t <= 0, num<V>(0), V(t * excess(x, t)));
+    return select(t == 0, num<V>(0), V(t * excess(x, t)));
   }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t) {
     if constexpr (I == 0)
-      return select(t <= 0, num<V>(0), V(-g * t));
+      return select(t == 0, num<V>(0), V(-g * t));
     else
-      return select(t <= 0, num<V>(0), V(g * (excess(x, t) + 1)));
+      return select(t == 0, num<V>(0), V(g * (excess(x, t) + 1)));
   }
 };
 
-/** e^t (t - x): KlTerm with a target of logarithms. */
+/** e^t (t - x), exactly 0 where t is -inf: KlTerm with a target of logarithms. */
 struct KlLogTerm {
   static constexpr OpTraits traits = detail::loss_term("kl_log_term", input(1), detail::kBoth);
-  template <class V> MZ_HD static V forward(const V& x, const V& t) { return exp(t) * (t - x); }
+  /** Returns t - x; 0 where e^t is 0. */
+  template <class V> MZ_HD static V excess(const V& x, const V& t) {
+    const auto impossible = t == -INFINITY;
+    return select(impossible, num<V>(0), V(t - select(impossible, num<V>(0), x)));
+  }
+  template <class V> MZ_HD static V forward(const V& x, const V& t) {
+    return detail::weighted(V(exp(t)), excess(x, t));
+  }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t) {
     if constexpr (I == 0)
       return -g * exp(t);
     else
-      return g * exp(t) * (t - x + 1);
+      return detail::weighted(V(g * exp(t)), V(excess(x, t) + 1));
   }
 };
 
-/** (1 - t) x - ln sigmoid(x). */
+/** (1 - t) x - ln sigmoid(x), which is -(t ln sigmoid(x) + (1 - t) ln sigmoid(-x)). An infinite x
+ *  gives 0 where the weight of its logarithm, t or 1 - t, is 0. Unlike PyTorch, which gives nan. */
 struct LogitCrossEntropy {
   static constexpr OpTraits traits =
       detail::loss_term("logit_cross_entropy", detail::kBoth, input(0));
   template <class V> MZ_HD static V forward(const V& x, const V& t) {
-    return (1 - t) * x - detail::log_sigmoid(x);
+    return select(detail::is_infinite(x), detail::infinite_score(x, t, V(1 - t)),
+                  V((1 - t) * x - detail::log_sigmoid(x)));
   }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t) {
     if constexpr (I == 0)
       return g * (sigmoid(x) - t);
     else
-      return -g * x;
+      return detail::weighted(V(-g), x);
   }
 };
 
-/** (1 - t) x - (1 + (w - 1) t) ln sigmoid(x); operand 2 is w, the weight of positive targets. */
+/** (1 - t) x - (1 + (w - 1) t) ln sigmoid(x); operand 2 is w, the weight of positive targets.
+ *  Infinite x as in LogitCrossEntropy. */
 struct WeightedLogitCrossEntropy {
   static constexpr OpTraits traits{
       .name = "weighted_logit_cross_entropy",
@@ -159,16 +187,18 @@ struct WeightedLogitCrossEntropy {
       .needs = {input(0) | input(1) | input(2), input(0) | input(2), detail::kBoth},
       .internal = true};
   template <class V> MZ_HD static V forward(const V& x, const V& t, const V& w) {
-    return (1 - t) * x - (1 + (w - 1) * t) * detail::log_sigmoid(x);
+    return select(detail::is_infinite(x), detail::infinite_score(x, V(w * t), V(1 - t)),
+                  V((1 - t) * x - (1 + (w - 1) * t) * detail::log_sigmoid(x)));
   }
   template <int I, class V>
   MZ_HD static V gradient(const V& g, const V& x, const V& t, const V& w) {
     if constexpr (I == 0)
       return g * ((w * t + 1 - t) * sigmoid(x) - w * t);
     else if constexpr (I == 1)
-      return -g * (x + (w - 1) * detail::log_sigmoid(x));
+      return detail::weighted(V(-g), V(select(x == -INFINITY, detail::weighted(w, x),
+                                              V(x + (w - 1) * detail::log_sigmoid(x)))));
     else
-      return -g * t * detail::log_sigmoid(x);
+      return detail::weighted(V(-g * t), detail::log_sigmoid(x));
   }
 };
 
@@ -189,33 +219,38 @@ struct ProbabilityCrossEntropy {
   }
 };
 
-/** e^x - t x: x holds the logarithm of the rate. */
+/** e^x - t x: x holds the logarithm of the rate. It is inf at x = inf, and at x = -inf 0 for t = 0.
+ */
 struct PoissonLogTerm {
   static constexpr OpTraits traits = detail::loss_term("poisson_log_term", detail::kBoth, input(0));
-  template <class V> MZ_HD static V forward(const V& x, const V& t) { return exp(x) - t * x; }
+  template <class V> MZ_HD static V forward(const V& x, const V& t) {
+    return select(x == INFINITY, x, V(exp(x) - detail::weighted(t, x)));
+  }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t) {
     if constexpr (I == 0)
       return g * (exp(x) - t);
     else
-      return -g * x;
+      return detail::weighted(V(-g), x);
   }
 };
 
-/** x - t ln(x + eps): x holds the rate. */
+/** x - t ln(x + eps): x holds the rate. It is inf at x = inf, and x for t = 0. */
 struct PoissonTerm {
   static constexpr OpTraits traits = detail::loss_term("poisson_term", detail::kBoth, input(0));
   struct Attrs {
     double eps = 1e-8;
   };
   template <class V> MZ_HD static V forward(const V& x, const V& t, const Attrs& attrs) {
-    return x - t * log(x + num<V>(attrs.eps));
+    return select(x == INFINITY, x, V(x - detail::weighted(t, V(log(x + num<V>(attrs.eps))))));
   }
   template <int I, class V>
   MZ_HD static V gradient(const V& g, const V& x, const V& t, const Attrs& attrs) {
-    if constexpr (I == 0)
-      return g * (1 - t / (x + num<V>(attrs.eps)));
-    else
-      return -g * log(x + num<V>(attrs.eps));
+    if constexpr (I == 0) {
+      const V rate = x + num<V>(attrs.eps);
+      return g * (1 - t / select((t == 0) & (rate == 0), num<V>(1), rate));
+    } else {
+      return detail::weighted(V(-g), V(log(x + num<V>(attrs.eps))));
+    }
   }
 };
 
@@ -270,19 +305,19 @@ struct MarginRankingTerm {
   };
   template <class V>
   MZ_HD static V forward(const V& x1, const V& x2, const V& t, const Attrs& attrs) {
-    const V z = num<V>(attrs.margin) - t * (x1 - x2);
+    const V z = num<V>(attrs.margin) - detail::weighted(t, V(x1 - x2));
     return select(z <= 0, num<V>(0), z);
   }
   template <int I, class V>
   MZ_HD static V gradient(const V& g, const V& x1, const V& x2, const V& t, const Attrs& attrs) {
-    const V d = x1 - x2, z = num<V>(attrs.margin) - t * d;
+    const V d = x1 - x2, z = num<V>(attrs.margin) - detail::weighted(t, d);
     const V active = select(z <= 0, num<V>(0), g);
     if constexpr (I == 0)
       return -active * t;
     else if constexpr (I == 1)
       return active * t;
     else
-      return -active * d;
+      return detail::weighted(V(-active), d);
   }
 };
 
@@ -291,20 +326,32 @@ struct SoftMarginTerm {
   static constexpr OpTraits traits =
       detail::loss_term("soft_margin_term", detail::kBoth, detail::kBoth);
   template <class V> MZ_HD static V forward(const V& x, const V& t) {
-    return -detail::log_sigmoid(V(t * x));
+    return -detail::log_sigmoid(detail::weighted(t, x));
   }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& t) {
-    const V pull = g * sigmoid(V(-t * x));
+    const V pull = g * sigmoid(detail::weighted(V(-t), x));
     if constexpr (I == 0)
       return -pull * t;
     else
-      return -pull * x;
+      return detail::weighted(V(-pull), x);
+  }
+};
+
+/** Operand 0, the term of a loss, times its weight; 0 where the weight is 0 and the term infinite.
+ */
+struct WeightedTerm {
+  static constexpr OpTraits traits = detail::loss_term("weighted_term", input(1), input(0));
+  template <class V> MZ_HD static V forward(const V& term, const V& weight) {
+    return detail::weighted(weight, term);
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& term, const V& weight) {
+    return detail::weighted(g, I == 0 ? weight : term);
   }
 };
 
 using LossTermOps = type_list<AbsoluteError, HingeEmbeddingTerm, HuberError, KlLogTerm, KlTerm,
                               LogitCrossEntropy, MarginRankingTerm, PoissonLogTerm, PoissonTerm,
                               ProbabilityCrossEntropy, SmoothAbsoluteError, SoftMarginTerm,
-                              SquaredError, StirlingTerm, WeightedLogitCrossEntropy>;
+                              SquaredError, StirlingTerm, WeightedLogitCrossEntropy, WeightedTerm>;
 
 }  // namespace mezzo::op

@@ -1,6 +1,7 @@
 // Elementwise powers, roots and reciprocals. Parsed by g++ and by nvcc.
 #pragma once
 
+#include "../math/safe_sum.h"
 #include "formula.h"
 
 namespace mezzo::op {
@@ -110,6 +111,19 @@ struct Sqrt {
   }
 };
 
+/** The power of two that brings x to [1, 4); 1 from 2^-30 to 2^30, and for 0, infinities and nan.
+ */
+struct ScaleOf {
+  static constexpr OpTraits traits{
+      .name = "scale_of", .precision = Precision::match, .needs = {kNothing}, .internal = true};
+  template <class V> MZ_HD static V forward(const V& x) {
+    return x >= V(0x1p-30) && x <= V(0x1p30) ? V(1) : scale_of(x);
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
+    return zeros_like(g);
+  }
+};
+
 /** Square root of a value that is negative only because of rounding: 0 there, with gradient 0. */
 struct SqrtOrZero {
   static constexpr OpTraits traits{.name = "sqrt_or_zero",
@@ -139,6 +153,7 @@ struct Square {
  *  function_(x) of each. */
 #define MZ_POWERS(of) of(reciprocal, Reciprocal) of(rsqrt, Rsqrt) of(sqrt, Sqrt) of(square, Square)
 
-using PowerOps = Extended<type_list<Pow, Rdiv, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
+using PowerOps =
+    Extended<type_list<Pow, Rdiv, ScaleOf, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;
 
 }  // namespace mezzo::op

@@ -39,6 +39,17 @@ void check_layout(const Shape& shape, const Strides& strides) {
                                      .got = str("shape ", shape, ", strides ", strides)});
 }
 
+/** Returns the strides, with those that no element needs replaced: of dimensions of size 1, and all
+ *  of a tensor without elements. Other libraries leave any number there. */
+Strides needed_strides(const Shape& shape, Strides strides) {
+  const Strides dense = strides_in(MemoryFormat::contiguous, shape);
+  bool is_empty = false;
+  for (const std::int64_t size : shape) is_empty |= size == 0;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (is_empty || shape[i] == 1) strides[i] = dense[i];
+  return strides;
+}
+
 void check_address(const void* data, std::size_t bytes, DType dtype) {
   if (!data && bytes > 0)
     fail<ValueError>("from_blob", {.what = "the address is null",
@@ -116,9 +127,11 @@ Tensor from_dlpack(DLManagedTensor* source) {
   BlobOptions options{.dtype = dtype_of(from.dtype), .release = [source] {
                         if (source->deleter) source->deleter(source);
                       }};
-  if (from.strides) options.strides = Strides(std::span<const std::int64_t>(from.strides, rank));
-  return from_blob(static_cast<char*>(from.data) + from.byte_offset,
-                   Shape(std::span<const std::int64_t>(from.shape, rank)), options);
+  const Shape shape(std::span<const std::int64_t>(from.shape, rank));
+  if (from.strides)
+    options.strides =
+        needed_strides(shape, Strides(std::span<const std::int64_t>(from.strides, rank)));
+  return from_blob(static_cast<char*>(from.data) + from.byte_offset, shape, options);
 }
 
 DLManagedTensor* to_dlpack(const Tensor& x) {

@@ -28,7 +28,8 @@ struct BlobOptions {
 MZ_API Tensor from_blob(void* data, const Shape& shape, const BlobOptions& options = {});
 
 /** Returns a tensor over the memory of a DLPack tensor of the CPU, without a copy, and takes
- *  ownership: its deleter is called when the last tensor over the memory is gone.
+ *  ownership: its deleter is called when the last tensor over the memory is gone. Strides that no
+ *  element needs, as those of dimensions of size 1, may be any number.
  *  Errors: ValueError for null; DeviceError for another device; DtypeError for a type without a
  *  DType (complex numbers, u16, vectors, ...); as from_blob. After an error the caller still owns
  *  it. Source: DLPack 0.8, github.com/dmlc/dlpack. */

@@ -100,6 +100,10 @@ template <class C> MZ_HD C normalised(C x, C mean, C scale, C shift) {
   return (x - mean) * scale + shift;
 }
 
+/** Returns whether the square of rstd may leave the range of f32. The factors of a gradient are
+ * then multiplied in another order. */
+template <class C> MZ_HD bool is_extreme(C rstd) { return rstd < C(0x1p-60) || rstd > C(0x1p60); }
+
 /** Returns the largest value that rounds to 0 in a dtype: half its smallest subnormal, a tie that
  *  rounds to even. Returns 0 for other dtypes. */
 MZ_HD constexpr double largest_rounded_to_zero(DType dtype) {

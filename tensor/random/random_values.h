@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "../core/dtype.h"
+#include "../core/half.h"
 #include "philox.h"
 
 namespace mezzo {
@@ -86,6 +88,26 @@ template <class V> MZ_HD inline V scaled_uniform(V u, V low, V high) {
   return below > low ? below : low;
 }
 
+/** Returns the number of the 16-bit type T next to `bits`, upwards or downwards. */
+template <class T> MZ_HD inline float neighbour(std::uint16_t bits, bool up) {
+  const bool negative = (bits & 0x8000) != 0;
+  if ((bits & 0x7FFF) == 0)
+    return static_cast<float>(T::from_bits(static_cast<std::uint16_t>(up ? 1 : 0x8001)));
+  return static_cast<float>(
+      T::from_bits(static_cast<std::uint16_t>(negative == up ? bits - 1 : bits + 1)));
+}
+
+/** Returns x in [low, high), rounded to the 16-bit type T towards low. If low is not a number of T,
+ *  what lies below the next one is rounded up to that. */
+template <class T> MZ_HD inline float rounded_towards(float x, float low, float high) {
+  const T nearest(x);
+  const float value = static_cast<float>(nearest);
+  const float below = value > x ? neighbour<T>(nearest.bits, false) : value;
+  if (below >= low) return below;
+  const float above = value > x ? value : neighbour<T>(nearest.bits, true);
+  return above < high ? above : below;
+}
+
 }  // namespace detail
 
 /** Uniform numbers in [low, high) for elements of up to 32 bits. */
@@ -94,11 +116,16 @@ struct UniformValues {
   static constexpr int kPerBlock = 4;
   PhiloxStream stream;
   float low, high;
+  DType dtype;  // of the elements; values are numbers of it, rounded towards low
 
   MZ_HD RandomBlock<float, 4> operator()(const PhiloxBlock& words) const {
     RandomBlock<float, 4> values{};
-    for (int k = 0; k < 4; ++k)
-      values.value[k] = detail::scaled_uniform(uniform_f32(words.word[k]), low, high);
+    for (int k = 0; k < 4; ++k) {
+      const float x = detail::scaled_uniform(uniform_f32(words.word[k]), low, high);
+      values.value[k] = dtype == DType::f16    ? detail::rounded_towards<Half>(x, low, high)
+                        : dtype == DType::bf16 ? detail::rounded_towards<BFloat16>(x, low, high)
+                                               : x;
+    }
     return values;
   }
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -110,10 +111,31 @@ TEST_CASE("arguments out of range do not change the generator", "[random]") {
   CHECK_THROWS_WITH_AS_TEXT(normal_(x, 0, -1), ValueError, "normal_: bad standard deviation");
   CHECK_THROWS_WITH_AS_TEXT(bernoulli_(x, 1.1), ValueError, "bad probability");
   CHECK_THROWS_WITH_AS_TEXT(randint(3, 3, {2}), ValueError, "empty range");
+  CHECK_THROWS_WITH_AS_TEXT(randint(0, 300, {2}, {.dtype = u8}), ValueError,
+                            "randint: the range has numbers that u8 cannot hold; got [0, 300), "
+                            "expected integers from 0 to 255");
+  CHECK_THROWS_WITH_AS_TEXT(randint(0, 4096, {2}, {.dtype = f16}), ValueError, "2048");
+  CHECK_THROWS_WITH_AS_TEXT(randint(0, std::int64_t{1} << 40, {2}, {.dtype = i32}), ValueError,
+                            "2147483647");
+  CHECK_THROWS_WITH_AS_TEXT(randint(-1, 1, {2}, {.dtype = u8}), ValueError, "u8");
+  CHECK_THROWS_WITH_AS_TEXT(randint(-257, 1, {2}, {.dtype = bf16}), ValueError, "256");
+  CHECK_THROWS_WITH_AS_TEXT(randint(0, (1 << 24) + 2, {2}, {.dtype = f32}), ValueError, "16777216");
+  CHECK_THROWS_WITH_AS_TEXT(randint(0, 3, {2}, {.dtype = boolean}), ValueError, "bool");
+  CHECK_THROWS_WITH_AS_TEXT(randint_(zeros({2}, {.dtype = f16}), 0, 2050), ValueError, "f16");
   CHECK_THROWS_WITH_AS_TEXT(randperm(-1), ValueError, "negative length");
   CHECK_THROWS_WITH_AS_TEXT(uniform_(ones({2}, {.dtype = i32})), DtypeError,
                             "not defined for integers");
   CHECK(x.to_vector<double>() == std::vector<double>{1, 1, 1});
+}
+
+TEST_CASE("randint fills the whole range of integers that a dtype holds", "[random]") {
+  for (const auto& [dtype, low, high] :
+       {std::tuple{u8, 0, 256}, {f16, -2048, 2049}, {bf16, -256, 257}, {boolean, 0, 2}}) {
+    const Tensor x = randint(low, high, {100000}, {.dtype = dtype}).to(f64);
+    CHECK(amin(x).item<int>() == low);
+    CHECK(amax(x).item<int>() == high - 1);
+    CHECK(equal(x, floor(x)));
+  }
 }
 
 TEST_CASE("arange, linspace, eye", "[create]") {

@@ -266,8 +266,8 @@ void add_entropies() {
   add_terms({"kl_div",
              "",
              [](const auto& x, Reduction r) { return kl_div(x[0], x[1], {.reduction = r}); },
-             [](const auto& v) { return v[1] <= 0 ? 0 : v[1] * (std::log(v[1]) - v[0]); },
-             {{}, {.low = -0.5, .high = 1, .kinks = {0, 0.02, 0.04}}}});
+             [](const auto& v) { return v[1] * (std::log(v[1]) - v[0]); },
+             {{}, {.low = 0.04, .high = 1}}});
   add_terms({"kl_div",
              "log target",
              [](const auto& x, Reduction r) {

@@ -1,5 +1,6 @@
 #include <mezzo.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -170,6 +171,27 @@ TEST_CASE("after its last step OneCycleLR keeps the rate") {
   const std::vector<double> got = rates(optim::OneCycleLR{.max_lr = 1, .total_steps = 4}, 7);
   CHECK(got[3] == Approx(1 / 25.0 / 1e4));
   CHECK(got[6] == got[3]);
+}
+
+TEST_CASE("a metric that stays the same is no improvement for ReduceLROnPlateau") {
+  using optim::PlateauMode, optim::ThresholdMode;
+  for (const PlateauMode mode : {PlateauMode::min, PlateauMode::max})
+    for (const ThresholdMode by : {ThresholdMode::rel, ThresholdMode::abs})
+      for (const double metric : {-10.0, -0.5, 0.0, 0.5, 10.0}) {
+        const Tensor a = zeros({1}).requires_grad_();
+        optim::SGD optimizer({a}, {.lr = 1});
+        optim::ReduceLROnPlateau schedule(
+            optimizer,
+            {.mode = mode, .factor = 0.5, .patience = 3, .threshold = 0.01, .threshold_mode = by});
+        for (int i = 0; i < 4; ++i) schedule.step(metric);
+        INFO("metric " << metric << ", lower is better: " << (mode == PlateauMode::min));
+        CHECK(schedule.num_bad_epochs() == 3);
+        const double better = mode == PlateauMode::min ? -1 : 1;
+        schedule.step(metric + better * 0.005 * std::min(1.0, std::fabs(metric)));
+        CHECK(optimizer.lr(0) == 0.5);
+        schedule.step(metric + better * 2 * 0.01 * std::max(1.0, std::fabs(metric)));
+        CHECK(schedule.best() != metric);
+      }
 }
 
 TEST_CASE("ReduceLROnPlateau changes all groups and refuses bad options and states") {

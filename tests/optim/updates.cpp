@@ -1,5 +1,6 @@
 #include <mezzo.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "../../optim/updates.h"
@@ -35,6 +36,34 @@ TEMPLATE_TEST_CASE("Adam and AdamW follow their equations bit for bit", "", floa
   compare<V>(adam, p, reference::Adam<V>{0.01, 0.8, 0.99, 1e-6, decay, false}, 30);
   optim::AdamW adamw({q}, {.lr = 0.01, .betas = {0.8, 0.99}, .eps = 1e-6, .weight_decay = decay});
   compare<V>(adamw, q, reference::Adam<V>{0.01, 0.8, 0.99, 1e-6, decay, true}, 30);
+}
+
+TEST_CASE("centred RMSprop stays finite where rounding makes the variance negative") {
+  for (const DType dtype : {f32, f64, f16, bf16})
+    for (const double alpha : {0.99, 0.9, 0.5})
+      for (const double momentum : {0.0, 0.9}) {
+        INFO(name(dtype) << ", alpha " << alpha << ", momentum " << momentum);
+        const Tensor p = zeros({3}, {.dtype = dtype}).requires_grad_();
+        optim::RMSprop optimizer(
+            {p}, {.lr = 1e-9, .alpha = alpha, .momentum = momentum, .centered = true});
+        p.set_grad(tensor({3.3, -1e-3, 0.7}, {.dtype = dtype}));
+        bool finite = true;
+        for (int step = 0; step < 2500; ++step) {
+          optimizer.step();
+          for (const double value : p.to_vector<double>()) finite &= std::isfinite(value);
+        }
+        CHECK(finite);
+      }
+  // Gradients whose squares overflow.
+  const Tensor p = ones({2}).requires_grad_();
+  optim::RMSprop optimizer({p}, {.alpha = 0.5, .centered = true});
+  p.set_grad(tensor({1e20, -3e37}));
+  for (int step = 0; step < 100; ++step) optimizer.step();
+  CHECK(std::isfinite(p.to_vector<double>()[0]));
+  CHECK(std::isfinite(p.to_vector<double>()[1]));
+  p.set_grad(tensor({std::nan(""), 1.0}));
+  optimizer.step();
+  CHECK(std::isnan(p.to_vector<double>()[0]));
 }
 
 TEST_CASE("the first step with dampening uses the full gradient, as PyTorch does") {

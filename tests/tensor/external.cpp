@@ -1,6 +1,8 @@
 // from_blob and DLPack: shared memory, lifetimes, refused sources.
 #include <mezzo.h>
 
+#include <limits>
+
 #include "../../tensor/memory/dlpack_layout.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -86,6 +88,35 @@ TEST_CASE("every dtype passes through DLPack", "[external]") {
     CHECK(y.to_vector<double>() == std::vector<double>{0, 1, 1});
   }
   CHECK(from_dlpack(to_dlpack(tensor(3.0))).item() == 3);
+}
+
+TEST_CASE("DLPack strides that no element needs may be any number", "[external]") {
+  std::int64_t memory[3]{1, 2, 3};
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max(), kLeast = -kMost - 1;
+  for (const std::int64_t any :
+       {std::int64_t{-1}, std::int64_t{0}, std::int64_t{7}, kMost, kLeast}) {
+    std::int64_t shape[]{1, 3, 1}, strides[]{any, 1, any};
+    DLManagedTensor source{.dl_tensor = {.data = memory,
+                                         .device = {dlpack::kCpu, 0},
+                                         .ndim = 3,
+                                         .dtype = {dlpack::TypeCode::integer, 64, 1},
+                                         .shape = shape,
+                                         .strides = strides,
+                                         .byte_offset = 0},
+                           .manager_ctx = nullptr,
+                           .deleter = nullptr};
+    const Tensor x = from_dlpack(&source);
+    CHECK(x.to_vector<int>() == std::vector<int>{1, 2, 3});
+    CHECK(x.is_contiguous());
+    CHECK(x.strides() == Strides{3, 1, 1});
+    CHECK(sum(x).item<int>() == 6);
+    shape[1] = 0;
+    strides[1] = any;
+    CHECK(from_dlpack(&source).numel() == 0);
+    shape[1] = 3;
+    strides[1] = -1;
+    CHECK_THROWS_WITH_AS_TEXT(from_dlpack(&source), ValueError, "negative");
+  }
 }
 
 TEST_CASE("DLPack sources that cannot be shown are refused and stay with the caller",

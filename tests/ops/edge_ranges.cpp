@@ -1,0 +1,411 @@
+// Norms, means and variances of numbers whose powers and sums leave the range of their type
+// although the result does not.
+#include <cmath>
+#include <limits>
+
+#include "../support/catch.h"
+#include "samples.h"
+
+using namespace mezzo;
+using cases::same_bits;
+using cases::test_device;
+
+namespace {
+
+using Values = std::vector<double>;
+
+constexpr double kInf = std::numeric_limits<double>::infinity(),
+                 kNan = std::numeric_limits<double>::quiet_NaN();
+
+Tensor made(const Values& values, const Shape& shape, DType dtype = f32) {
+  return tensor(values, shape, {.dtype = dtype, .device = test_device()});
+}
+Tensor made(const Values& values, DType dtype = f32) {
+  return made(values, {static_cast<std::int64_t>(values.size())}, dtype);
+}
+
+Values values(const Tensor& x) { return x.detach().to(cpu).to_vector<double>(); }
+
+void check_near(const Tensor& x, const Values& expected, double error = 1e-5) {
+  const Values got = values(x);
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    INFO("element " << i << " is " << got[i] << ", expected " << expected[i]);
+    const double e = expected[i];
+    CHECK((got[i] == e || (std::isnan(got[i]) && std::isnan(e)) ||
+           std::fabs(got[i] - e) <= error * std::fabs(e)));
+  }
+}
+
+/** Checks f(x) and the gradient of its sum, by the fused kernels and with a graph. */
+template <class F>
+void check_with_gradient(F&& f, const Tensor& x, const Values& value, const Values& gradient,
+                         double error = 1e-5) {
+  for (const bool create_graph : {false, true}) {
+    INFO(str(x) << ", create_graph " << create_graph);
+    const Tensor leaf = x.clone().requires_grad_();
+    const Tensor y = f(leaf);
+    check_near(y, value, error);
+    check_near(grad({sum(y)}, {leaf}, {.create_graph = create_graph})[0], gradient, error);
+  }
+}
+
+/** Returns the gradient of sum(weight * gradient of sum(f(x))): a row of the second derivative. */
+template <class F> Values second(F&& f, const Tensor& x, const Values& weight) {
+  const Tensor leaf = x.clone().requires_grad_();
+  const Tensor first = grad({sum(f(leaf))}, {leaf}, {.create_graph = true})[0];
+  return values(grad({sum(first * made(weight, x.shape(), x.dtype()))}, {leaf})[0]);
+}
+
+/** Scales of numbers whose squares are too large or too small, for each dtype that holds them. */
+struct Size {
+  DType dtype;
+  double of;
+};
+const Size kSizes[] = {{f32, 1e20},  {f32, 1e-30},  {f32, 3e37},  {bf16, 1e20}, {bf16, 1e-30},
+                       {f64, 1e200}, {f64, 1e-200}, {f64, 1e307}, {f32, 1},     {f64, 1}};
+
+double error_of(DType dtype) { return dtype == bf16 ? 2e-2 : dtype == f16 ? 3e-3 : 1e-5; }
+
+}  // namespace
+
+TEST_CASE("norms of numbers whose powers leave the range", "[ops][edges]") {
+  for (const auto& [dtype, size] : kSizes)
+    for (const double p : {0.5, 1.0, 1.5, 2.0, 3.0, 10.0, -1.0, -2.0, kInf, -kInf}) {
+      INFO("p " << p << ", size " << size);
+      const double a = 3, b = 4,
+                   n = std::isinf(p) ? (p > 0 ? b : a)
+                                     : std::pow(std::pow(a, p) + std::pow(b, p), 1 / p);
+      if (n * size > 3e38 && dtype != f64) continue;
+      const auto slope = [&](double v) {
+        if (std::isinf(p)) return v == n ? 1.0 : 0.0;
+        return std::pow(v / n, p - 1);
+      };
+      check_with_gradient([p](const Tensor& x) { return vector_norm(x, {}, {.p = p}); },
+                          made({a * size, -b * size}, dtype), {n * size}, {slope(a), -slope(b)},
+                          error_of(dtype));
+    }
+  // Other lines of the same call keep their bits, also zeros, infinities and nan.
+  for (const double p : {2.0, 3.0}) {
+    const Values plain{3, 4, 0.1, 0.7};
+    const Tensor alone = norm(made(plain, {2, 2}), {1}, {.p = p});
+    Values all = plain;
+    all.insert(all.end(), {3e20, 4e20, 3e-30, 4e-30, 0, 0, kInf, 1, kNan, 1, -kInf, kInf});
+    const Tensor together = norm(made(all, {8, 2}), {1}, {.p = p});
+    CHECK(same_bits(together.narrow(0, 0, 2).contiguous(), alone));
+    const double n = std::pow(std::pow(3, p) + std::pow(4, p), 1 / p);
+    check_near(together.narrow(0, 2, 6), {n * 1e20, n * 1e-30, 0, kInf, kNan, kInf});
+    check_near(norm(made(all, {8, 2}).transpose(0, 1).contiguous(), {0}, {.p = p}).narrow(0, 2, 6),
+               {n * 1e20, n * 1e-30, 0, kInf, kNan, kInf});
+  }
+}
+
+TEST_CASE("long lines whose sums leave the range", "[ops][edges]") {
+  for (const std::int64_t n : {1000, 20000, 100003}) {
+    const double count = static_cast<double>(n);
+    const TensorOptions options{.device = test_device()};
+    for (const double size : {1e20, 1e-30, 1e38}) {
+      INFO(n << " of " << size);
+      const Tensor x = full({n}, size, options);
+      if (size * std::sqrt(count) < 3e38) check_near(norm(x), {size * std::sqrt(count)});
+      check_near(mean(x), {size});
+      check_near(mean(full({3, n}, size, options), 1), {size, size, size});
+      check_near(mean(full({n, 4}, size, options), 0), {size, size, size, size});
+      check_near(mean(full({2, 3, 5}, 3e38, options), {0, 2}), {3e38, 3e38, 3e38});
+      const Tensor signs = remainder(arange(static_cast<double>(n), options), operand(2)) * 2 - 1;
+      if (n % 2 == 0)
+        check_near(mezzo::std(signs * size, Dims{0}, {.correction = 0}), {size}, 1e-4);
+    }
+  }
+}
+
+TEST_CASE("means and variances of huge numbers", "[ops][edges]") {
+  for (const auto& [dtype, size] : kSizes) {
+    INFO("size " << size);
+    const double error = error_of(dtype);
+    const double most = dtype == f64 ? 1.7e308 : 3.3e38;
+    check_with_gradient([](const Tensor& x) { return mean(x); },
+                        made({most, most, -most, most}, dtype), {most / 2},
+                        {0.25, 0.25, 0.25, 0.25}, error);
+    check_with_gradient([](const Tensor& x) { return mezzo::std(x, Dims{0}, {.correction = 0}); },
+                        made({size, -size}, dtype), {size}, {0.5, -0.5}, error);
+    check_with_gradient([](const Tensor& x) { return mezzo::std(x, Dims{0}, {.correction = 0}); },
+                        made({size, size}, dtype), {0}, {0, 0}, error);
+    check_near(var(made({most, -most, most, -most}, dtype), Dims{0}), {kInf}, error);
+  }
+  check_near(mezzo::std(made({1e18, -1e18}), Dims{0}, {.correction = 0}), {1e18});
+}
+
+TEST_CASE("local_response_norm of huge numbers", "[ops][edges]") {
+  const double size = 1e20, at = size / std::pow(1e-4 * size * size / 2, 0.75);
+  check_near(local_response_norm(made({size, 1, size, 1}, {1, 4, 1}), 2),
+             {at, 1 / std::pow(1e-4 * size * size / 2, 0.75), at,
+              1 / std::pow(1e-4 * size * size / 2, 0.75)},
+             1e-4);
+}
+
+TEST_CASE("mean pooling of huge numbers", "[ops][edges]") {
+  for (const DType dtype : {f32, bf16, f64}) {
+    const double most = dtype == f64 ? 1.7e308 : 3e38;
+    const Tensor x = made({most, most, -most, most, most, most, 1, 2}, {1, 2, 2, 2}, dtype);
+    check_near(avg_pool2d(x, 2), {most / 2, most / 2}, error_of(dtype));
+    check_near(avg_pool1d(x.view({1, 2, 4}), {2}), {most, 0, most, 1.5}, error_of(dtype));
+    check_near(adaptive_avg_pool2d(x, 1), {most / 2, most / 2}, error_of(dtype));
+  }
+  check_near(avg_pool1d(made({kInf, 1, kNan, 1}, {1, 1, 4}), 2), {kInf, kNan});
+}
+
+TEST_CASE("distances of numbers whose powers leave the range", "[ops][edges]") {
+  for (const auto& [dtype, size] : kSizes)
+    for (const double p : {1.5, 2.0, 3.0}) {
+      if (size > 1e37 && dtype == f32) continue;
+      INFO("p " << p << ", size " << size);
+      const double n = std::pow(std::pow(3, p) + std::pow(4, p), 1 / p), error = error_of(dtype);
+      const Values at{3 * size, -4 * size};
+      const Values slopes{std::pow(3 / n, p - 1), -std::pow(4 / n, p - 1)};
+      const Tensor x = made(at, {1, 2}, dtype), zero = made({0, 0}, {1, 2}, dtype);
+      check_with_gradient([&](const Tensor& v) { return dist(v, zero, {.p = p}); }, x, {n * size},
+                          slopes, error);
+      check_with_gradient([&](const Tensor& v) { return cdist(v, zero, {.p = p}); }, x, {n * size},
+                          slopes, error);
+      check_with_gradient(
+          [&](const Tensor& v) {
+            return pdist(cat({v, zero}), {.p = p});
+          },
+          x, {n * size}, slopes, error);
+      check_with_gradient(
+          [&](const Tensor& v) { return pairwise_distance(v, zero, {.p = p, .eps = 0}); }, x,
+          {n * size}, slopes, error);
+      check_near(normalize(x, {.p = p, .eps = 0}), {3 / n, -4 / n}, error);
+      if (size >= 1)  // 1e-7 is added to the norm
+        check_near(renorm(cat({x, x}), p, 0, n * size / 2).narrow(0, 0, 1), {1.5 * size, -2 * size},
+                   error);
+      check_near(lp_pool1d(x.view({1, 1, 2}), p, 2), {n * size}, error);
+      const Tensor near = made({0, -4 * size}, {1, 2}, dtype);
+      check_with_gradient(
+          [&](const Tensor& v) {
+            return triplet_margin_loss(v, zero, near, {.margin = 0, .p = p, .eps = 0});
+          },
+          x, {(n - 3) * size}, {slopes[0] - 1, slopes[1]}, 5 * error);
+    }
+}
+
+TEST_CASE("cdist by products of numbers whose squares leave the range", "[ops][edges]") {
+  for (const double size : {1e20, 1e-30}) {
+    INFO("size " << size);
+    Tensor x = zeros({30, 2}, {.device = test_device()}),
+           y = zeros({1, 2}, {.device = test_device()});
+    x = x + made({3 * size, 4 * size});
+    const auto f = [&](const Tensor& v) { return cdist(v, y).narrow(0, 0, 1); };
+    check_near(f(x), {5 * size}, 1e-4);
+    const Tensor leaf = x.clone().requires_grad_();
+    check_near(grad(sum(f(leaf)), leaf).narrow(0, 0, 1), {0.6, 0.8}, 1e-4);
+  }
+}
+
+TEST_CASE("cosines of huge and tiny vectors", "[ops][edges]") {
+  for (const double a : {1e10, 1e20, 1e30, 1.0})
+    for (const double b : {1e10, 1e20, 1e30, 1.0}) {
+      INFO(a << " and " << b);
+      const Tensor x = made({a, a}, {1, 2}), y = made({b, b}, {1, 2}),
+                   across = made({b, -b}, {1, 2});
+      const Tensor one = made({1});
+      check_near(cosine_similarity(x, y), {1});
+      check_near(cosine_similarity(x, across), {0});
+      check_near(cosine_embedding_loss(x, y, one) + 1, {1});
+      check_near(cosine_embedding_loss(x, across, one), {1});
+      const Tensor leaf = x.clone().requires_grad_();
+      check_near(grad(sum(cosine_similarity(leaf, across)), leaf) * a, {0.5, -0.5});
+      check_near(grad(cosine_embedding_loss(leaf, across, one), leaf) * a, {-0.5, 0.5});
+    }
+  check_near(
+      cosine_similarity(made({1e-25, 1e-25}, {1, 2}), made({1e-25, 1e-25}, {1, 2}), {.eps = 0}),
+      {1});
+}
+
+TEST_CASE("norm layers of huge numbers have mean square 1", "[ops][edges]") {
+  for (const DType dtype : {f32, bf16, f64})
+    for (const double size : {1e20, 1e25, dtype == f64 ? 1e300 : 1e37}) {
+      INFO(name(dtype) << " of " << size);
+      const double error = error_of(dtype);
+      const TensorOptions options{.dtype = f64, .device = test_device()};
+      // Packs and other lengths; values of both signs.
+      for (const std::int64_t n : {8, 32, 7}) {
+        const Tensor plain = sin(arange(static_cast<double>(4 * 4 * n), options)).view({4, 4, n});
+        const Tensor x = (plain * size).to(dtype);
+        const auto mean_square = [](const Tensor& y, const Dims& dims) {
+          return mean(square(y.to(f64)), dims);
+        };
+        const auto same = [&](const Tensor& y, const Tensor& of_plain) {
+          check_near(y.to(f64) + 10, values(of_plain + 10), error);
+        };
+        const Tensor reference = plain.to(f64);
+        same(layer_norm(x, {n}), layer_norm(reference, {n}, {.eps = 0}));
+        same(rms_norm(x, {n}), rms_norm(reference, {n}, {.eps = 0}));
+        same(group_norm(x, 2), group_norm(reference, 2, {.eps = 0}));
+        same(instance_norm(x), instance_norm(reference, {.eps = 0}));
+        same(batch_norm(x, {.training = true}),
+             batch_norm(reference, {.training = true, .eps = 0}));
+        const Tensor flat = x.view({16, n}), flat_reference = reference.view({16, n});
+        same(batch_norm(flat, {.training = true}),
+             batch_norm(flat_reference, {.training = true, .eps = 0}));
+        check_near(mean_square(rms_norm(x, {n}), {}), {1}, error);
+      }
+    }
+}
+
+TEST_CASE("gradients of norm layers of huge numbers", "[ops][edges]") {
+  constexpr double kSize = 1e20;
+  const TensorOptions options{.dtype = f64, .device = test_device()};
+  for (const std::int64_t n : {8, 7}) {
+    const Tensor plain = sin(arange(static_cast<double>(4 * 4 * n), options)).view({4, 4, n});
+    const Tensor weight = cos(arange(static_cast<double>(4 * 4 * n), options)).view({4, 4, n});
+    const auto compare = [&](const char* what, auto&& layer) {
+      for (const bool create_graph : {false, true}) {
+        INFO(what << ", " << n << ", create_graph " << create_graph);
+        const auto gradient = [&](const Tensor& x, double eps) {
+          const Tensor leaf = x.clone().requires_grad_();
+          return grad({sum(layer(leaf, eps) * weight.to(x.dtype()))}, {leaf},
+                      {.create_graph = create_graph})[0]
+              .to(f64);
+        };
+        const Tensor expected = gradient(plain, 0) + 10;
+        check_near(gradient((plain * kSize).to(f32), 1e-5) * kSize + 10, values(expected), 1e-5);
+      }
+    };
+    compare("layer", [n](const Tensor& x, double eps) { return layer_norm(x, {n}, {.eps = eps}); });
+    compare("rms", [n](const Tensor& x, double eps) { return rms_norm(x, {n}, {.eps = eps}); });
+    compare("group", [](const Tensor& x, double eps) { return group_norm(x, 2, {.eps = eps}); });
+    compare("instance", [](const Tensor& x, double eps) { return instance_norm(x, {.eps = eps}); });
+    compare("batch", [](const Tensor& x, double eps) {
+      return batch_norm(x, {.training = true, .eps = eps});
+    });
+  }
+}
+
+TEST_CASE("second derivatives of norms of huge and tiny numbers", "[ops][edges]") {
+  for (const double size : {1e20, 1e-20, 1.0}) {
+    INFO("size " << size);
+    const Tensor x = made({3 * size, 4 * size});
+    const auto check = [&](auto&& f, const Values& expected) {
+      Values got = second(f, x, {1, 0});
+      for (double& value : got) value *= size;
+      check_near(tensor(got, {.dtype = f64}), expected, 1e-4);
+    };
+    // of sqrt(a^2 + b^2): b^2 / n^3 and -a b / n^3
+    check([](const Tensor& v) { return norm(v); }, {16.0 / 125, -12.0 / 125});
+    check([](const Tensor& v) { return vector_norm(v, {}, {.p = 3}); },
+          {2 * 3 * 64 / std::pow(91, 5.0 / 3), -2 * 9 * 16 / std::pow(91, 5.0 / 3)});
+  }
+}
+
+// ---- pooling ------------------------------------------------------------------------------------
+
+TEST_CASE("lp_pool is the norm of each window", "[ops][edges]") {
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    const Tensor x = made({-3, 4}, {1, 1, 2}, dtype);
+    const auto pool = [](double p) { return [p](const Tensor& v) { return lp_pool1d(v, p, 2); }; };
+    const double error = error_of(dtype), n = std::pow(std::pow(3, 1.5) + 8, 1 / 1.5);
+    check_with_gradient(pool(1), x, {7}, {-1, 1}, error);
+    check_with_gradient(pool(2), x, {5}, {-0.6, 0.8}, error);
+    check_with_gradient(pool(1.5), x, {n}, {-std::sqrt(3 / n), std::sqrt(4 / n)}, error);
+    check_with_gradient(pool(kInf), x, {4}, {0, 1}, error);
+    check_with_gradient(pool(3), made({-3, -4}, {1, 1, 2}, dtype), {std::cbrt(91.0)},
+                        {-9 / std::pow(91, 2.0 / 3), -16 / std::pow(91, 2.0 / 3)}, error);
+    check_with_gradient(pool(2), made({0, 0}, {1, 1, 2}, dtype), {0}, {0, 0}, error);
+    check_with_gradient(pool(0.5), made({0, 4}, {1, 1, 2}, dtype), {4}, {0, 1}, error);
+    check_near(lp_pool2d(made({-1, 2, -2, 4, -4, 7}, {1, 2, 3}, dtype), 2, 2,
+                         {.stride = 2, .ceil_mode = true}),
+               {std::sqrt(37.0), std::sqrt(106.0)}, error);
+  }
+}
+
+// ---- numbers ------------------------------------------------------------------------------------
+
+TEST_CASE("a number given as an argument is rounded once", "[ops][numbers]") {
+  struct Number {
+    DType dtype;
+    double given, rounded;
+  };
+  // A little above a tie between two numbers of the dtype, which rounding to f32 first would reach.
+  const Number numbers[] = {{f16, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-10},
+                            {bf16, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-7},
+                            {f16, -1 - 0x1p-11 - 0x1p-40, -1 - 0x1p-10}};
+  for (const auto& [dtype, given, rounded] : numbers) {
+    INFO(name(dtype) << ", " << given);
+    const Tensor x = made({-2, -2}, dtype), low = made({-9, -9}, dtype), high = made({9, 9}, dtype);
+    const Tensor mask = tensor({1, 1}, {.dtype = boolean, .device = test_device()});
+    const Tensor zero_dim = tensor(given, {.dtype = f64, .device = test_device()});
+    const Values expected{rounded, rounded};
+    const auto all = [&](const Tensor& y) {
+      CHECK(y.dtype() == dtype);
+      check_near(y, expected, 0);
+    };
+    for (const Tensor& number : {operand(given), zero_dim}) {
+      all(masked_fill(x, mask, number));
+      Tensor self = x.clone();
+      all(masked_fill_(self, mask, number));
+      all(where(mask, number, x));
+      all(where(logical_not(mask), x, number));
+      all(maximum(low, number));
+      all(maximum(number, low));
+      all(minimum(high, number));
+      all(clamp(low, number, {}));
+      all(clamp(high, {}, number));
+    }
+    all(clamp(low, {.min = given}));
+    all(threshold(x, 0, given));
+    all(threshold_(x.clone(), 0, given));
+    all(hardtanh(low, {.min = given, .max = 9}));
+    all(hardtanh(high, {.min = -9, .max = given}));
+    all(full({2}, given, {.dtype = dtype, .device = test_device()}));
+    all(tensor({given, given}, {.dtype = dtype, .device = test_device()}));
+    all(x.clone().fill_(given));
+    check_near(pad(x, {1, 1}, {.value = given}), {rounded, -2, -2, rounded}, 0);
+    const Tensor index = tensor({0, 1}, {.dtype = i64, .device = test_device()});
+    all(index_fill(x, 0, index, operand(given)));
+    all(scatter(x, 0, index, given));
+    all(index_put(x, {index}, operand(given)));
+    const Tensor self = x.clone();
+    self[{Slice{}}] = given;
+    all(self);
+  }
+  // An integer that f32 cannot hold.
+  constexpr std::int64_t kTie = (std::int64_t{1} << 30) + (std::int64_t{1} << 22) + 1;
+  const Tensor x = made({0, 0}, bf16);
+  const Tensor mask = tensor({1, 1}, {.dtype = boolean, .device = test_device()});
+  check_near(masked_fill(x, mask, operand(kTie)), {0x1p30 + 0x1p23, 0x1p30 + 0x1p23}, 0);
+}
+
+// ---- random numbers -----------------------------------------------------------------------------
+
+TEST_CASE("uniform numbers of every dtype stay below the upper end", "[ops][edges]") {
+  constexpr std::int64_t kCount = 1 << 20;
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    INFO(name(dtype));
+    manual_seed(1);
+    const Tensor x = rand({kCount}, {.dtype = dtype, .device = test_device()});
+    CHECK(count_nonzero(x >= 1.0).item<std::int64_t>() == 0);
+    CHECK(count_nonzero(x < 0.0).item<std::int64_t>() == 0);
+    // Uniform: each of 16 equal parts has its share, and the mean is half a unit of rounding low.
+    for (int part = 0; part < 16; ++part) {
+      const double low = part / 16.0;
+      const Tensor within = logical_and(x >= low, x < low + 1 / 16.0);
+      const auto found = static_cast<double>(count_nonzero(within).item<std::int64_t>());
+      CHECK(std::fabs(found / kCount - 1 / 16.0) < 1.5e-3);
+    }
+    for (const auto& [low, high] :
+         {std::pair{-1.0, 1.0}, {-3.0, -1.0}, {0.1, 0.3}, {-2.5, 0.0}, {1000.0, 1001.0}}) {
+      INFO(low << " to " << high);
+      const Tensor y = uniform_(x.clone(), low, high).to(cpu).to(f64);
+      CHECK(amax(y).item<double>() < high);
+      // A lower end that is no number of the dtype is rounded as all others.
+      if (low != 0.1) CHECK(amin(y).item<double>() >= low);
+      if (low == 0.1) CHECK(amin(y).item<double>() >= 0.0999);
+    }
+    manual_seed(1);
+    const Tensor on_cpu = rand({4097}, {.dtype = dtype});
+    manual_seed(1);
+    CHECK(same_bits(rand({4097}, {.dtype = dtype, .device = test_device()}).to(cpu), on_cpu));
+  }
+}

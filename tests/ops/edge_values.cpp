@@ -1,0 +1,223 @@
+// Values at the edges of a dtype's range: infinite scores, sums of powers that overflow or
+// underflow although the result does not, statistics that 16 bits cannot hold.
+#include <cmath>
+#include <limits>
+
+#include "../support/catch.h"
+#include "samples.h"
+
+using namespace mezzo;
+using cases::test_device;
+
+namespace {
+
+using Values = std::vector<double>;
+using List = const std::vector<Tensor>&;
+
+constexpr double kInf = std::numeric_limits<double>::infinity(),
+                 kNan = std::numeric_limits<double>::quiet_NaN();
+
+Tensor made(const Values& values, DType dtype = f32) {
+  return tensor(values, {.dtype = dtype, .device = test_device()});
+}
+Tensor made(const Values& values, const Shape& shape, DType dtype = f32) {
+  return tensor(values, shape, {.dtype = dtype, .device = test_device()});
+}
+
+Values values(const Tensor& x) { return x.detach().to(cpu).to_vector<double>(); }
+
+/** Checks values to a relative error. */
+void check_near(const Tensor& x, const Values& expected, double error) {
+  const Values got = values(x);
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    INFO("element " << i << " is " << got[i] << ", expected " << expected[i]);
+    const double e = expected[i];
+    CHECK((got[i] == e || (std::isnan(got[i]) && std::isnan(e)) ||
+           std::fabs(got[i] - e) <= error * std::fabs(e)));
+  }
+}
+
+/** Checks f(x) and the gradient of its sum, by the fused kernels and with a graph. */
+template <class F>
+void check_with_gradient(F&& f, const Tensor& x, const Values& value, const Values& gradient,
+                         double error = 1e-5) {
+  for (const bool create_graph : {false, true}) {
+    INFO(name(x.dtype()) << ", create_graph " << create_graph);
+    const Tensor leaf = x.clone().requires_grad_();
+    const Tensor y = f(leaf);
+    check_near(y, value, error);
+    check_near(grad({sum(y.to(f64))}, {leaf}, {.create_graph = create_graph})[0], gradient, error);
+  }
+}
+
+/** Returns the gradient of sum(weight * gradient of sum(f(x))): a row of the second derivative. */
+template <class F> Tensor second(F&& f, const Tensor& x, const Values& weight) {
+  const Tensor leaf = x.clone().requires_grad_();
+  const Tensor first = grad({sum(f(leaf))}, {leaf}, {.create_graph = true})[0];
+  return grad({sum(first * made(weight, x.shape(), x.dtype()))}, {leaf})[0];
+}
+
+/** Returns the error of one rounding to a dtype, with room for a few more. */
+double error_of(DType dtype) {
+  return dtype == f16 ? 1e-3 : dtype == bf16 ? 8e-3 : dtype == f64 ? 1e-12 : 1e-6;
+}
+
+}  // namespace
+
+// ---- losses -------------------------------------------------------------------------------------
+
+TEST_CASE("cross entropies of infinite scores are 0 or inf, with finite gradients",
+          "[ops][edges]") {
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    const Tensor x = made({-kInf, kInf, -kInf, -kInf, kInf, kInf, -kInf, kInf}, dtype);
+    const Tensor t = made({0, 1, 1, 0.9, 0, 0.9, 0, 1}, dtype);
+    const Values losses{0, 0, kInf, kInf, kInf, kInf, 0, 0};
+    const Values slopes{0, 0, -1, -0.9, 1, 0.1, 0, 0};
+    const auto loss = [&](const BinaryCrossEntropyWithLogitsOptions& options) {
+      return [=](const Tensor& at) {
+        BinaryCrossEntropyWithLogitsOptions all = options;
+        all.reduction = Reduction::none;
+        return binary_cross_entropy_with_logits(at, t, all);
+      };
+    };
+    const double error = 10 * error_of(dtype);
+    check_with_gradient(loss({}), x, losses, slopes, error);
+    check_with_gradient(loss({.pos_weight = made({1}, dtype)}), x, losses, slopes, error);
+    check_with_gradient(loss({.pos_weight = made({0}, dtype)}), x, {0, 0, 0, 0, kInf, kInf, 0, 0},
+                        {0, 0, 0, 0, 1, 0.1, 0, 0}, error);
+    // A weight of 0 leaves out a sample, also one of infinite loss.
+    check_with_gradient(loss({.weight = made({0, 1, 0, 0, 0, 0, 1, 0}, dtype)}), x,
+                        {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0});
+    check_with_gradient(
+        [&](const Tensor& at) {
+          return multilabel_soft_margin_loss(at.view({4, 2}), t.view({4, 2}),
+                                             {.reduction = Reduction::none});
+        },
+        x, {0, kInf, kInf, 0}, {0, 0, -0.5, -0.45, 0.5, 0.05, 0, 0}, error);
+    check_near(second(loss({}), x, Values(8, 1)), Values(8, 0), 0);
+  }
+}
+
+TEST_CASE("the target of a cross entropy gets no nan from infinite scores", "[ops][edges]") {
+  const Tensor x = made({-kInf, kInf, -kInf, kInf}), weight = made({1, 1, 0, 0});
+  const Tensor t = made({0, 1, 0.5, 0.5}).requires_grad_();
+  const Tensor loss =
+      binary_cross_entropy_with_logits(x, t, {.weight = weight, .reduction = Reduction::sum});
+  check_near(loss, {0}, 0);
+  check_near(grad(loss, t), {kInf, -kInf, 0, 0}, 0);
+}
+
+TEST_CASE("losses at probability 0 and infinite scores", "[ops][edges]") {
+  const SoftMarginLossOptions each{.reduction = Reduction::none};
+  check_with_gradient(
+      [](const Tensor& x) {
+        return kl_div(x, made({0, 0, 1, 0}), {.reduction = Reduction::none});
+      },
+      made({-kInf, kInf, -kInf, 0}), {0, 0, kInf, 0}, {0, 0, -1, 0});
+  check_with_gradient(
+      [](const Tensor& x) {
+        return kl_div(x, made({-kInf, -kInf, 0, -200}),
+                      {.reduction = Reduction::none, .log_target = true});
+      },
+      made({-kInf, 3, -kInf, -kInf}), {0, 0, kInf, 0}, {0, 0, -1, 0});
+  check_with_gradient(
+      [](const Tensor& x) {
+        return poisson_nll_loss(x, made({0, 1, 0, 1}), {.reduction = Reduction::none});
+      },
+      made({-kInf, -kInf, kInf, kInf}), {0, kInf, kInf, kInf}, {0, -1, kInf, kInf});
+  check_with_gradient(
+      [](const Tensor& x) {
+        return poisson_nll_loss(x, made({0, 0, 1}),
+                                {.log_input = false, .eps = 0, .reduction = Reduction::none});
+      },
+      made({0, kInf, kInf}), {0, kInf, kInf}, {1, 1, 1});
+  check_with_gradient(
+      [&](const Tensor& x) {
+        return soft_margin_loss(x, made({1, -1, 1, 0}), each);
+      },
+      made({kInf, -kInf, -kInf, kInf}), {0, 0, kInf, std::log(2.0)}, {0, 0, -1, 0});
+  check_with_gradient(
+      [&](const Tensor& x) {
+        return margin_ranking_loss(x, made({0, 0, 0}), made({0, 1, -1}),
+                                   {.reduction = Reduction::none});
+      },
+      made({kInf, kInf, kInf}), {0, 0, kInf}, {0, 0, 1});
+  // Classes of weight 0, and scores that exclude a class.
+  const Tensor target = tensor({0, 1}, {.dtype = i64, .device = test_device()});
+  for (const double smoothing : {0.0, 0.5}) {
+    INFO("smoothing " << smoothing);
+    check_with_gradient(
+        [&](const Tensor& x) {
+          return cross_entropy(
+              x.view({2, 2}), target,
+              {.weight = made({0, 1}), .reduction = Reduction::sum, .label_smoothing = smoothing});
+        },
+        made({-kInf, 0, -kInf, 0}), {0}, {0, 0, 0, 0});
+  }
+  check_with_gradient(
+      [](const Tensor& x) {
+        return cross_entropy(x.view({2, 2}), made({0, 1, 0, 1}, {2, 2}),
+                             {.reduction = Reduction::sum});
+      },
+      made({-kInf, 0, -kInf, 0}), {0}, {0, 0, 0, 0});
+  check_with_gradient(
+      [&](const Tensor& x) {
+        return nll_loss(x.view({2, 2}), target,
+                        {.weight = made({0, 1}), .reduction = Reduction::sum});
+      },
+      made({-kInf, 0, 0, -2}), {2}, {0, 0, 0, -1});
+  for (const int p : {1, 2})
+    check_with_gradient(
+        [&](const Tensor& x) {
+          return multi_margin_loss(x.view({2, 2}), target,
+                                   {.p = p, .weight = made({0, 1}), .reduction = Reduction::sum});
+        },
+        made({-kInf, 0, -kInf, kInf}), {0}, {0, 0, 0, 0});
+}
+
+TEST_CASE("kl_div of a negative target is nan", "[ops][edges]") {
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    const Tensor t = made({-0.5, 0, 0.5}, dtype);
+    const Tensor x = made({1, 1, 1}, dtype).requires_grad_();
+    const Tensor y = kl_div(x, t, {.reduction = Reduction::none});
+    check_near(y, {kNan, 0, 0.5 * (std::log(0.5) - 1)}, error_of(dtype));
+    check_near(grad(sum(y), x), {0.5, 0, -0.5}, 0);
+  }
+}
+
+// ---- statistics in 16 bits ----------------------------------------------------------------------
+
+TEST_CASE("gradients use a statistic before its rounding to 16 bits", "[ops][edges]") {
+  const auto log_sum = [](const Tensor& x) { return logsumexp(x, 0); };
+  for (const DType dtype : {f16, bf16, f32, f64})
+    for (const double at : {0.0, 1000.0, 3000.0, dtype == f16 ? 6e4 : 1e9}) {
+      const double third = 1.0 / 3, error = error_of(dtype);
+      const Tensor x = made({at, at, at}, dtype).requires_grad_();
+      INFO(name(dtype) << " at " << at);
+      check_near(grad(log_sum(x), x), {third, third, third}, error);
+      const Tensor first = grad({log_sum(x)}, {x}, {.create_graph = true})[0];
+      check_near(first, {third, third, third}, error);
+      check_near(second(log_sum, x.detach(), {1, 0, 0}), {2.0 / 9, -1.0 / 9, -1.0 / 9}, error);
+    }
+}
+
+TEST_CASE("norm and std whose result overflows f16 have a gradient", "[ops][edges]") {
+  const double root = std::sqrt(0.5);
+  const Tensor x = made({6e4, 6e4}, f16).requires_grad_();
+  check_near(norm(x), {kInf}, 0);
+  check_near(grad(norm(x), x), {root, root}, 1e-3);
+  const Tensor y = made({6e4, -6e4}, f16).requires_grad_();
+  check_near(mezzo::std(y, Dims{0}), {kInf}, 0);
+  check_near(grad(mezzo::std(y, Dims{0}), y), {root, -root}, 1e-3);
+}
+
+TEST_CASE("logsumexp of a line of -inf is -inf, with gradient 0", "[ops][edges]") {
+  for (const DType dtype : {f16, bf16, f32, f64})
+    for (const int dim : {0, 1}) {
+      const Tensor x = made({-kInf, -kInf, -kInf, 0}, {2, 2}, dtype);
+      const auto f = [dim](const Tensor& at) { return logsumexp(at, dim); };
+      check_with_gradient(f, x, {-kInf, 0}, {0, 0, 0, 1});
+      check_near(second(f, x, {1, 1, 1, 1}).view({4}), {0, 0, 0, 0}, 0);
+    }
+}
