@@ -135,6 +135,7 @@ void detach(SessionCore& core) {
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */
 void end(SessionCore& core) {
   if (!core.live) return;
+  for (AmpOptimizerState* link : core.optimizers) link->finish_gradients();
   const Restoration restoration(core);
   restoration.apply();
   detach(core);

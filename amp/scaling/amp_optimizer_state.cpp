@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/gradient_mark.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/text/text.h"
@@ -12,6 +14,10 @@
 #include "gradient_check.h"
 
 namespace mezzo::amp {
+
+namespace {
+constexpr std::string_view kScaleLoss = "amp::scale_loss";
+}
 
 using optim::Optimizer;
 using optim::Slot;
@@ -50,8 +56,24 @@ std::string AmpOptimizerState::pending_text() const {
 }
 
 void AmpOptimizerState::prepare(Seen& seen) {
-  const bool keeps_low = holds_gradients_ && keeps_gradients_scaled(*core, *optimizer());
-  gradients.prepare(*optimizer(), seen, keeps_low);
+  sync_masters_gradients(*core, *optimizer(), kScaleLoss, holds_gradients_);
+  gradients.prepare(*optimizer(), seen);
+}
+
+void AmpOptimizerState::delay(Seen& seen, const ScaleValue& scale) {
+  gradients.delay(*optimizer(), seen);
+  pending = scale;
+}
+
+void AmpOptimizerState::refresh_pending() {
+  if (!pending) return;
+  bool any = false;
+  each_slot(*optimizer(), [&](const Slot& slot) {
+    any = any || gradient_scale(slot.param) == GradientScale::delayed;
+  });
+  if (any) return;
+  pending.reset();
+  gradients.forget(*optimizer());
 }
 
 std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const ScaleValue& scale) {
@@ -60,7 +82,7 @@ std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const Scal
                                           : full({}, scale.on_host, {.dtype = DType::f64});
   if (device_of_params(*optimizer()) != have.device()) have = have.to(cpu);
   merged_ = {have};
-  if (!holds_gradients_ && !gradients.has_stash()) return {1, 1};
+  if (!holds_gradients_ && !gradients.has_stash(*optimizer())) return {1, 1};
   const Device device = have.device();
   const Tensor held = held_scale_.defined() ? held_scale_.to(device)
                                             : ones({}, {.dtype = DType::f64, .device = device});
@@ -90,7 +112,7 @@ void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
 }
 
 void AmpOptimizerState::finish() {
-  gradients.finish();
+  gradients.finish(*optimizer());
   pending.reset();
   if (merged_.empty()) return;
   held_scale_ = merged_[0];
@@ -100,7 +122,8 @@ void AmpOptimizerState::finish() {
 
 // ---- the step -----------------------------------------------------------------------------------
 
-void AmpOptimizerState::require_unscaled(std::string_view op) const {
+void AmpOptimizerState::require_unscaled(std::string_view op) {
+  refresh_pending();
   if (in_scope)
     refuse(op, "the gradients are still scaled: a scale_loss scope over this optimizer is open",
            "close the scope, or leave its block, before the step");
@@ -109,9 +132,11 @@ void AmpOptimizerState::require_unscaled(std::string_view op) const {
            str("the gradients are still scaled: the last scale_loss delayed unscaling ",
                pending_text(), " in ", optimizer()->type_name(), " (", name, ")"),
            "run a scope without delay_unscale and call step(), or zero_grad() to drop them");
+  AmpOptimizerState* const self = this;
+  core->require_no_other_pending(op, {&self, 1});
 }
 
-void AmpOptimizerState::require_stepped(std::string_view op) const {
+void AmpOptimizerState::require_stepped(std::string_view op) {
   require_unscaled(op);
   const std::string of = str(" of ", optimizer()->type_name(), " (", name, ")");
   if (stored_error)
@@ -119,11 +144,7 @@ void AmpOptimizerState::require_stepped(std::string_view op) const {
   if (raised_by && found.raised())
     refuse(op, "an overflow is pending for the next step" + of,
            "call step() first; it will be skipped");
-  bool has_gradients = unscaled;
-  each_slot(*optimizer(), [&](const Slot& slot) {
-    has_gradients = has_gradients || (slot.master.defined() && slot.master.grad().defined());
-  });
-  if (has_gradients)
+  if (unscaled)
     refuse(op, "gradients are pending for a step" + of + " and would not be saved",
            "call step() first, or zero_grad() to drop them");
 }
@@ -141,7 +162,8 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
         ScaleValue{.on_device = held_scale_}.inverse(device_of_params(optimizer)) * unscale.number;
   if (optimizer.skips_now(skips_if)) return StepResult::skipped;
   bring_masters_up_to_date(*core, optimizer);
-  if (!holds_gradients_) require_masters_gradients(optimizer);
+  sync_masters_gradients(*core, optimizer, str(optimizer.type_name(), ".step"), holds_gradients_);
+  set_zero_gradients(optimizer);
   return std::nullopt;
 }
 
@@ -152,8 +174,6 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
     scaler->finish_step(*clock, found);
   }
   if (result.is_known() && result == StepResult::no_grads) return;
-  drop_masters_gradients(optimizer);
-  holds_gradients_ = false;
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
 
@@ -190,7 +210,7 @@ void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
 // ---- other hooks --------------------------------------------------------------------------------
 
 void AmpOptimizerState::forget_gradients() {
-  gradients.forget();
+  gradients.forget(*optimizer());
   merged_.clear();
   held_scale_ = {};
   holds_gradients_ = false;
@@ -201,6 +221,23 @@ void AmpOptimizerState::forget_gradients() {
 void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
   drop_masters_gradients(optimizer);
   forget_gradients();
+}
+
+void AmpOptimizerState::finish_gradients() {
+  refresh_pending();
+  if (!pending && !raised_by && !holds_gradients_) return;
+  optim::FoundInf nonfinite = optim::FoundInf::reset_on(cpu);
+  if (pending && !holds_gradients_ && !keeps_gradients_scaled(*core, *optimizer())) {
+    const NoGradNoCasts plain_ops;
+    Seen seen;
+    std::vector<GradientSum> sums;
+    collect(seen, *pending, sums);
+    unscale(std::move(sums), nonfinite);
+    finish();
+  }
+  const bool drops = nonfinite.raised() || pending || holds_gradients_ ||
+                     (raised_by && found.raised());
+  if (drops) optimizer()->zero_grad();
 }
 
 void AmpOptimizerState::forget_iteration() {

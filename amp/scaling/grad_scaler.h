@@ -123,6 +123,7 @@ class MZ_API GradScaler {
   void end_iteration(bool drops_overflows);
   void require_scaled(std::string_view op) const;
   AmpOptimizerState& state_of(std::string_view op, optim::Optimizer& optimizer);
+  void find_unscaled();
   void examine(AmpOptimizerState& state, bool unscales);
 
   std::shared_ptr<LossScaler> scaler_;

@@ -4,6 +4,7 @@
 #include "../../autograd/node.h"
 #include "../../autograd/rebind.h"
 #include "../../tensor/text/text.h"
+#include "optimizer_masters.h"
 
 namespace mezzo::amp {
 
@@ -73,7 +74,7 @@ Restoration::Restoration(SessionCore& core) : core_(core) {
   for (const Tensor& leaf : core.lowered) {
     if (!is_low(leaf.dtype())) continue;  // the user has converted it to another type
     const Master* entry = core.masters.find(leaf);
-    const Tensor grad = entry ? entry->master.grad() : leaf.grad();
+    const Tensor grad = entry ? masters_gradient(leaf, entry->master) : leaf.grad();
     if (grad.defined()) (void)grad_state(leaf);  // allocate it here, so that apply() does not
     originals_.push_back({leaf, entry ? Masters::reconciled(*entry) : leaf.detach().to(f32),
                           grad.defined() ? grad.detach().to(leaf.device()).to(f32) : Tensor{}});

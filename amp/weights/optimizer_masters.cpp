@@ -1,5 +1,12 @@
 #include "optimizer_masters.h"
 
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/gradient_mark.h"
+#include "../../autograd/ops/compare.h"
+#include "../../autograd/ops/create.h"
+#include "../../autograd/ops/operators.h"
+#include "../../autograd/ops/reduce.h"
+#include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
 #include "../session.h"
@@ -24,19 +31,79 @@ Device device_of_params(const Optimizer& optimizer) {
   return device.value_or(cpu);
 }
 
-void require_masters_gradients(const Optimizer& optimizer) {
-  bool of_master = false, of_low = false;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const Slot& slot : optimizer.slots(group)) {
-      if (!through_master(slot)) continue;
-      of_master = of_master || slot.master.grad().defined();
-      of_low = of_low || slot.param.grad().defined();
+namespace {
+
+[[noreturn]] void refuse_outside(std::string_view op) {
+  fail<StateError>(op, {.what = "backward ran outside scale_loss",
+                        .got = "gradients of 16-bit parameters, none of their masters",
+                        .expected = "scale_loss(loss, optimizer, body) around backward",
+                        .hint = "call zero_grad() to drop them"});
+}
+
+/** Returns true if all elements are 0. Waits for the device. */
+bool is_zero(const Tensor& x) {
+  const NoGradNoCasts plain_ops;
+  return !any(x.detach() != 0).item<bool>();
+}
+
+/** Marks a gradient that the program has set to zero itself. Errors: StateError if it has written
+ *  other values. */
+void accept_write(const Tensor& param, std::string_view op) {
+  if (Capture::current() || !is_zero(param.grad()))
+    fail<StateError>(op, {.what = "the gradient of a 16-bit parameter was written to",
+                          .got = str("a write to the scaled gradient of ", param),
+                          .expected = "writes to the unscaled gradient of its f32 master",
+                          .hint = "use amp::master_params(optimizer)"});
+  mark_gradient(param, GradientScale::zero);
+}
+
+/** Returns true if a scope has made the master's gradient, not the program. */
+bool is_from_scope(const Tensor& master) {
+  return !master.grad().defined() || is_unscaled(gradient_scale(master));
+}
+
+}  // namespace
+
+void sync_masters_gradients(SessionCore& core, Optimizer& optimizer, std::string_view op,
+                            bool holds_scaled) {
+  const bool keeps = keeps_gradients_scaled(core, optimizer);
+  each_slot(optimizer, [&](const Slot& slot) {
+    if (!through_master(slot)) return;
+    const Tensor& param = slot.param;
+    const Tensor grad = param.grad();
+    const GradientMark mark = gradient_mark(param);
+    if (mark.scale == GradientScale::delayed) return;
+    if (keeps) {
+      if (grad.defined() && !holds_scaled && mark.scale != GradientScale::zero) refuse_outside(op);
+      return;
     }
-  if (of_low && !of_master)
-    fail<StateError>(str(optimizer.type_name(), ".step"),
-                     {.what = "backward ran outside scale_loss",
-                      .got = "gradients of 16-bit parameters, none of their masters",
-                      .expected = "scale_loss(loss, optimizer, body) around backward"});
+    if (!is_from_scope(slot.master)) return;
+    if (!grad.defined()) return slot.master.set_grad({});
+    if (!mark.part.defined() || !mark.part.is_same(grad)) refuse_outside(op);
+    if (written_since_mark(param)) accept_write(param, op);
+    if (gradient_scale(param) == GradientScale::zero) slot.master.set_grad({});
+  });
+}
+
+void set_zero_gradients(Optimizer& optimizer) {
+  const NoGradNoCasts plain_ops;
+  if (!optimizer.materializes_master_grads()) return;
+  each_slot(optimizer, [](const Slot& slot) {
+    if (!through_master(slot) || slot.master.grad().defined() ||
+        gradient_scale(slot.param) != GradientScale::zero)
+      return;
+    const Tensor zeros = zeros_like(slot.master);
+    zeros.impl()->storage->set_category(MemoryCategory::gradients);
+    slot.master.set_grad(zeros);
+    mark_gradient(slot.master, GradientScale::unscaled);
+  });
+}
+
+Tensor masters_gradient(const Tensor& param, const Tensor& master) {
+  if (!is_from_scope(master) || (param.grad().defined() && master.grad().defined()))
+    return master.grad();
+  const bool is_zero = gradient_scale(param) == GradientScale::zero;
+  return is_zero ? param.grad().detach().to(f32) : Tensor{};
 }
 
 void create_masters(const SessionCore& core, const Optimizer& optimizer, std::span<Slot> slots,
