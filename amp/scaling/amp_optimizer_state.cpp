@@ -56,7 +56,7 @@ std::string AmpOptimizerState::pending_text() const {
 }
 
 void AmpOptimizerState::prepare(Seen& seen) {
-  sync_masters_gradients(*core, *optimizer(), kScaleLoss, holds_gradients_);
+  sync_masters_gradients(*optimizer(), kScaleLoss, holds_gradients_);
   gradients.prepare(*optimizer(), seen);
 }
 
@@ -162,7 +162,7 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
         ScaleValue{.on_device = held_scale_}.inverse(device_of_params(optimizer)) * unscale.number;
   if (optimizer.skips_now(skips_if)) return StepResult::skipped;
   bring_masters_up_to_date(*core, optimizer);
-  sync_masters_gradients(*core, optimizer, str(optimizer.type_name(), ".step"), holds_gradients_);
+  sync_masters_gradients(optimizer, str(optimizer.type_name(), ".step"), holds_gradients_);
   set_zero_gradients(optimizer);
   return std::nullopt;
 }
@@ -225,6 +225,7 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
 
 void AmpOptimizerState::finish_gradients() {
   refresh_pending();
+  sync_masters_gradients(*optimizer());
   if (!pending && !raised_by && !holds_gradients_) return;
   optim::FoundInf nonfinite = optim::FoundInf::reset_on(cpu);
   if (pending && !holds_gradients_ && !keeps_gradients_scaled(*core, *optimizer())) {

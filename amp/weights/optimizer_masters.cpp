@@ -46,15 +46,11 @@ bool is_zero(const Tensor& x) {
   return !any(x.detach() != 0).item<bool>();
 }
 
-/** Marks a gradient that the program has set to zero itself. Errors: StateError if it has written
- *  other values. */
-void accept_write(const Tensor& param, std::string_view op) {
-  if (Capture::current() || !is_zero(param.grad()))
-    fail<StateError>(op, {.what = "the gradient of a 16-bit parameter was written to",
-                          .got = str("a write to the scaled gradient of ", param),
-                          .expected = "writes to the unscaled gradient of its f32 master",
-                          .hint = "use amp::master_params(optimizer)"});
-  mark_gradient(param, GradientScale::zero);
+[[noreturn]] void refuse_write(const Tensor& param, std::string_view op) {
+  fail<StateError>(op, {.what = "the gradient of a 16-bit parameter was written to",
+                        .got = str("a write to the scaled gradient of ", param),
+                        .expected = "writes to the unscaled gradient of its f32 master",
+                        .hint = "use amp::master_params(optimizer)"});
 }
 
 /** Returns true if a scope has made the master's gradient, not the program. */
@@ -64,24 +60,51 @@ bool is_from_scope(const Tensor& master) {
 
 }  // namespace
 
-void sync_masters_gradients(SessionCore& core, Optimizer& optimizer, std::string_view op,
-                            bool holds_scaled) {
-  const bool keeps = keeps_gradients_scaled(core, optimizer);
+namespace {
+
+/** What has become of a 16-bit parameter's gradient since a scope. */
+enum class GradientFate : std::uint8_t { same, removed, zero, written, outside };
+
+GradientFate fate_of(const Tensor& param) {
+  const Tensor grad = param.grad();
+  if (!grad.defined()) return GradientFate::removed;
+  const GradientMark mark = gradient_mark(param);
+  if (!mark.part.defined() || !mark.part.is_same(grad)) return GradientFate::outside;
+  if (written_since_mark(param)) {
+    if (Capture::current() || !is_zero(grad)) return GradientFate::written;
+    mark_gradient(param, GradientScale::zero);
+  }
+  return gradient_scale(param) == GradientScale::zero ? GradientFate::zero : GradientFate::same;
+}
+
+}  // namespace
+
+void sync_masters_gradients(Optimizer& optimizer) {
+  if (!optimizer.materializes_master_grads()) return;
   each_slot(optimizer, [&](const Slot& slot) {
-    if (!through_master(slot)) return;
-    const Tensor& param = slot.param;
-    const Tensor grad = param.grad();
-    const GradientMark mark = gradient_mark(param);
-    if (mark.scale == GradientScale::delayed) return;
+    if (!through_master(slot) || !is_from_scope(slot.master) ||
+        gradient_scale(slot.param) == GradientScale::delayed)
+      return;
+    const GradientFate fate = fate_of(slot.param);
+    if (fate == GradientFate::removed || fate == GradientFate::zero) slot.master.set_grad({});
+  });
+}
+
+void sync_masters_gradients(Optimizer& optimizer, std::string_view op, bool holds_scaled) {
+  sync_masters_gradients(optimizer);
+  const bool keeps = !optimizer.materializes_master_grads();
+  if (keeps && holds_scaled) return;
+  each_slot(optimizer, [&](const Slot& slot) {
+    const GradientScale scale = gradient_scale(slot.param);
+    if (!through_master(slot) || scale == GradientScale::delayed) return;
     if (keeps) {
-      if (grad.defined() && !holds_scaled && mark.scale != GradientScale::zero) refuse_outside(op);
+      if (slot.param.grad().defined() && scale != GradientScale::zero) refuse_outside(op);
       return;
     }
     if (!is_from_scope(slot.master)) return;
-    if (!grad.defined()) return slot.master.set_grad({});
-    if (!mark.part.defined() || !mark.part.is_same(grad)) refuse_outside(op);
-    if (written_since_mark(param)) accept_write(param, op);
-    if (gradient_scale(param) == GradientScale::zero) slot.master.set_grad({});
+    const GradientFate fate = fate_of(slot.param);
+    if (fate == GradientFate::outside) refuse_outside(op);
+    if (fate == GradientFate::written) refuse_write(slot.param, op);
   });
 }
 
@@ -153,8 +176,10 @@ void masters_in_step(SessionCore& core, Optimizer& optimizer) {
 }
 
 std::vector<Tensor> master_params(Optimizer& optimizer) {
-  if (const auto link = AmpOptimizerState::of(optimizer))
+  if (const auto link = AmpOptimizerState::of(optimizer)) {
     bring_masters_up_to_date(*link->core, optimizer);
+    sync_masters_gradients(optimizer);
+  }
   return optimizer.params();
 }
 

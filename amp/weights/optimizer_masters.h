@@ -28,11 +28,12 @@ bool keeps_gradients_scaled(const SessionCore& core, const optim::Optimizer& opt
 /** Returns the device of all parameters; the CPU if they are on several. */
 Device device_of_params(const optim::Optimizer& optimizer);
 /** Removes the gradients of masters whose parameters' gradients the program has removed or set to
- *  zero since. `holds_scaled`: parameters may have gradients that stay scaled until the step.
- *  Errors: StateError in the name of `op` if a 16-bit parameter has a gradient that no scope has
- *  unscaled, or one that the program has written to. */
-void sync_masters_gradients(SessionCore& core, optim::Optimizer& optimizer, std::string_view op,
-                            bool holds_scaled);
+ *  zero since. */
+void sync_masters_gradients(optim::Optimizer& optimizer);
+/** As above. `holds_scaled`: parameters may have gradients that stay scaled until the step. Errors:
+ *  StateError in the name of `op` if a 16-bit parameter has a gradient that no scope has unscaled,
+ *  or one that the program has written to. */
+void sync_masters_gradients(optim::Optimizer& optimizer, std::string_view op, bool holds_scaled);
 /** Sets the gradients of masters to zero where zero_grad(false) has done so for the parameters. */
 void set_zero_gradients(optim::Optimizer& optimizer);
 /** Returns the unscaled gradient of a parameter that has a master; undefined if there is none. */
