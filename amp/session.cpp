@@ -100,15 +100,14 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   return core;
 }
 
-void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer,
-                    const Conversion& conversion) {
+void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer) {
   LossScaler* const scaler = core->enabled() ? core->scalers[0].get() : nullptr;
   const auto link = std::make_shared<AmpOptimizerState>(core, scaler, optimizer);
   core->optimizers.push_back(link.get());
   optimizer.attach(link);
   MasterChanges changes(core->masters);
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    create_masters(*core, optimizer, optimizer.slots(group), changes, &conversion);
+    create_masters(*core, optimizer, optimizer.slots(group), changes);
   changes.commit();
 }
 
@@ -176,12 +175,14 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers,
   if (properties.enabled)
     for (const nn::Module* model : models) core->models.push_back(*model);
   Conversion conversion(core->models, properties);
+  const std::string losses = conversion.losses(core->models);
   if (properties.enabled) core->print(explanation(properties));
   try {
     conversion.apply(*core);
+    if (properties.masters()) conversion.keep_originals(*core);
     attach_models(core);
     for (optim::Optimizer* optimizer : optimizers)
-      if (!optimizer->hooks()) link_optimizer(core, *optimizer, conversion);
+      if (!optimizer->hooks()) link_optimizer(core, *optimizer);
     ThreadCasts::here().activate(core);
   } catch (...) {
     detach(*core);
@@ -189,6 +190,11 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers,
     throw;
   }
   drop_gradients(optimizers);
+  if (!losses.empty() && properties.verbosity >= 1)
+    log_text(Severity::warning,
+             str(kOp, ": weights or buffers do not fit ", *properties.model_dtype(), ": ", losses,
+                 properties.masters() ? "; the session keeps their f32 values"
+                                      : "; at this level the f32 values are lost"));
   return Session(core);
 }
 

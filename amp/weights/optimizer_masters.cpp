@@ -10,7 +10,6 @@
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
 #include "../session.h"
-#include "conversion.h"
 
 namespace mezzo::amp {
 
@@ -130,20 +129,19 @@ Tensor masters_gradient(const Tensor& param, const Tensor& master) {
 }
 
 void create_masters(const SessionCore& core, const Optimizer& optimizer, std::span<Slot> slots,
-                    MasterChanges& changes, const Conversion* conversion) {
+                    MasterChanges& changes) {
   if (!core.properties.masters()) return;
   for (Slot& slot : slots) {
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
     if (!param.requires_grad() && !param.grad().defined()) continue;
-    create_master(core, optimizer, slot, changes, conversion);
+    create_master(core, optimizer, slot, changes);
   }
 }
 
 void create_master(const SessionCore& core, const Optimizer& optimizer, Slot& slot,
-                   MasterChanges& changes, const Conversion* conversion) {
-  const Tensor value = conversion ? conversion->original(slot.param) : Tensor{};
-  changes.point(slot.master, changes.create(slot.param, value),
+                   MasterChanges& changes) {
+  changes.point(slot.master, changes.create(slot.param),
                 keeps_gradients_scaled(core, optimizer) ? Twin::bare_master : Twin::none);
 }
 
