@@ -456,3 +456,45 @@ TEST_CASE("a weight that is listed twice is clipped once", "[gradients]") {
   CHECK(optim::clip_grad_norm({w, v}, 1).item<double>() == Approx(5 * std::sqrt(2)));
   CHECK(values(w.grad())[0] == Approx(3 / (5 * std::sqrt(2))));
 }
+
+// ---- sums over uses -----------------------------------------------------------------------------
+
+TEST_CASE("the gradient of a weight that is used for each token is summed in f32", "[gradients]") {
+  constexpr int kTokens = 1024;
+  enum Way { plain, recomputes, uncached };
+  for (const DType low : {f16, bf16})
+    for (const Way way : {plain, recomputes, uncached}) {
+      INFO(name(low) << ", way " << way);
+      const nn::Linear layer(2, 3);
+      layer.to(test_device());
+      const Tensor x = ones({kTokens, 2}, {.device = test_device()});
+      Tensor loss;
+      {
+        const amp::autocast on({.dtype = low, .cache_enabled = way != uncached});
+        std::vector<Tensor> outputs;
+        for (int i = 0; i < kTokens; ++i) {
+          const Tensor token = x.slice(0, i, i + 1);
+          outputs.push_back(way == recomputes ? nn::checkpoint(layer, token) : layer(token));
+        }
+        loss = sum(cat(outputs).to(f32));
+      }
+      loss.backward();
+      for (const double g : values(layer.weight.grad())) CHECK(g == kTokens);
+      for (const double g : values(layer.bias.grad())) CHECK(g == kTokens);
+    }
+  for (const char* level : levels::names()) {
+    INFO(level);
+    const nn::Linear layer(2, 3);
+    layer.to(test_device());
+    optim::SGD optimizer(layer.parameters(), {.lr = 0});
+    amp::Options options = quiet(level);
+    options.loss_scale = 8.0;
+    const auto session = amp::initialize(layer, optimizer, options);
+    const Tensor x = ones({kTokens, 2}, {.device = test_device()});
+    std::vector<Tensor> outputs;
+    for (int i = 0; i < kTokens; ++i) outputs.push_back(layer(x.slice(0, i, i + 1)));
+    amp::scale_loss(sum(cat(outputs).to(f32)), optimizer, run_backward);
+    for (const Tensor& p : optimizer.params())
+      for (const double g : values(p.grad())) CHECK(g == kTokens);
+  }
+}
