@@ -479,8 +479,8 @@ TEST_CASE("the gradient of a weight that is used for each token is summed in f32
         loss = sum(cat(outputs).to(f32));
       }
       loss.backward();
-      for (const double g : values(layer.weight.grad())) CHECK(g == kTokens);
-      for (const double g : values(layer.bias.grad())) CHECK(g == kTokens);
+      for (const double g : values(layer.weight().grad())) CHECK(g == kTokens);
+      for (const double g : values(layer.bias().grad())) CHECK(g == kTokens);
     }
   for (const char* level : levels::names()) {
     INFO(level);
