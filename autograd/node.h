@@ -113,6 +113,8 @@ struct GradState final : AutogradState {
   std::uint32_t output = 0;  // index of the result of grad_fn
   Tensor grad;               // of a leaf
   GradientMark mark;         // of grad
+  const void* session = nullptr;     // of mixed precision: its optimizers hold this leaf
+  std::uint32_t session_holders = 0;  // number of those
   Owner<LeafLock> lock;      // of a leaf's grad
   /** The gradient of a non-leaf after retain_grad(); shared with the hook that sets it. */
   Shared<Tensor> retained;

@@ -5,6 +5,7 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/gradient_mark.h"
+#include "../../autograd/node.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/text/text.h"
@@ -248,10 +249,39 @@ void AmpOptimizerState::forget_iteration() {
   optimizer()->zero_grad();
 }
 
+void AmpOptimizerState::require_own(std::string_view op, const SessionCore* core,
+                                    std::span<const Slot> slots,
+                                    const std::function<std::string(const Tensor&)>& name_of) {
+  for (const Slot& slot : slots) {
+    const GradState* const state = find_grad_state(slot.param);
+    if (!state || state->session_holders == 0 || state->session == core) continue;
+    std::string weight = name_of(slot.param);
+    if (weight.empty()) weight = static_cast<const SessionCore*>(state->session)->name_of(slot.param);
+    fail<StateError>(op, {.what = "a weight belongs to an optimizer of another session",
+                          .got = str(weight.empty() ? "a weight" : "\"" + weight + "\"", ", ",
+                                     slot.param),
+                          .expected = "all optimizers of a weight in one session",
+                          .hint = "pass them to one amp::initialize, or close the other session"});
+  }
+}
+
+void AmpOptimizerState::hold(std::span<Slot> slots) {
+  if (!core->enabled()) return;
+  for (const Slot& slot : slots) {
+    GradState& state = grad_state(slot.param);
+    state.session = core.get();
+    ++state.session_holders;
+  }
+}
+
 void AmpOptimizerState::before_add(Optimizer& optimizer, std::span<Slot> slots) {
+  if (!core->enabled()) return;
+  require_own("add_param_group", core.get(), slots,
+              [&](const Tensor& param) { return core->name_of(param); });
   MasterChanges changes(core->masters);
   create_masters(*core, optimizer, slots, changes);
   changes.commit();
+  hold(slots);
 }
 
 /** Updates the masters of 16-bit parameters that the program has written to, as a step does. */
@@ -267,7 +297,12 @@ void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {
 }
 
 void AmpOptimizerState::detached(Optimizer& optimizer) noexcept {
-  each_slot(optimizer, [](Slot& slot) { slot.master = {}; });
+  each_slot(optimizer, [&](Slot& slot) {
+    slot.master = {};
+    GradState* const state = find_grad_state(slot.param);
+    if (state && state->session == core.get() && state->session_holders > 0)
+      --state->session_holders;
+  });
   std::erase(core->optimizers, this);
   clock = nullptr;
 }

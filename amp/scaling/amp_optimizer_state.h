@@ -5,6 +5,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,14 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   // Of each loss: raised by an overflow that a scope with delay_overflow_check has found. The next
   // scope of the loss that checks, adds it to `found`. In use if LossScaler::delayed lists this.
   std::vector<optim::FoundInf> delayed;
+
+  /** Throws if an optimizer of another session holds one of the parameters. `name_of` returns the
+   *  name of a parameter, or nothing. Errors: StateError that names the parameter. */
+  static void require_own(std::string_view op, const SessionCore* core,
+                          std::span<const optim::Slot> slots,
+                          const std::function<std::string(const Tensor&)>& name_of);
+  /** Records that an optimizer of this session holds the parameters. */
+  void hold(std::span<optim::Slot> slots);
 
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;

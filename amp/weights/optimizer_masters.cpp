@@ -141,8 +141,15 @@ void create_masters(const SessionCore& core, const Optimizer& optimizer, std::sp
 
 void create_master(const SessionCore& core, const Optimizer& optimizer, Slot& slot,
                    MasterChanges& changes) {
-  changes.point(slot.master, changes.create(slot.param),
-                keeps_gradients_scaled(core, optimizer) ? Twin::bare_master : Twin::none);
+  const Tensor master = changes.create(slot.param);
+  const Twin twin = keeps_gradients_scaled(core, optimizer) ? Twin::bare_master : Twin::none;
+  if (const Master* const had = core.masters.find(slot.param);
+      had && had->is_updated() && master.impl()->twin != twin)
+    fail<StateError>("amp", {.what = "optimizers that share a weight differ in "
+                                     "materialize_master_grads",
+                             .got = str("a weight ", slot.param, " of ", optimizer.type_name()),
+                             .hint = "set it to true in all of them"});
+  changes.point(slot.master, master, twin);
 }
 
 void bring_masters_up_to_date(const SessionCore& core, Optimizer& optimizer,

@@ -457,6 +457,83 @@ TEST_CASE("a weight that is listed twice is clipped once", "[gradients]") {
   CHECK(values(w.grad())[0] == Approx(3 / (5 * std::sqrt(2))));
 }
 
+// ---- what optimizers share ----------------------------------------------------------------------
+
+TEST_CASE("a weight cannot be in optimizers of two sessions", "[gradients]") {
+  for (const char* level : levels::names()) {
+    INFO(level);
+    const Factor net({1}), second({1});
+    optim::SGD a(net.parameters(), {.lr = 0.25}), b(net.parameters(), {.lr = 0.25});
+    optim::SGD c(second.parameters(), {.lr = 0.25});
+    {
+      auto session = amp::initialize(net, a, fixed(level));
+      CHECK_THROWS_WITH_AS_TEXT(amp::initialize(second, b, fixed("O1")), StateError,
+                                "a weight belongs to an optimizer of another session; got \"w\"");
+      const auto other = amp::initialize(second, c, fixed("O1"));
+      CHECK_THROWS_WITH_AS_TEXT(c.add_param_group(net.parameters(), {.lr = 0.25}), StateError,
+                                "\"w\"");
+      scope(net, {2}, a);
+      a.step();
+      CHECK(weight(a) == Values{0.5});
+    }
+    CHECK_NOTHROW(amp::initialize(net, {a, b}, fixed(level)));
+  }
+}
+
+TEST_CASE("optimizers that share a weight agree about the masters' gradients", "[gradients]") {
+  const Factor net({1});
+  optim::FusedSGD a(net.parameters(), {.lr = 0.25, .materialize_master_grads = false});
+  optim::SGD b(net.parameters(), {.lr = 0.25});
+  CHECK_THROWS_WITH_AS_TEXT(amp::initialize(net, {a, b}, fixed("O2")), StateError,
+                            "materialize_master_grads");
+  CHECK(net.w.dtype() == f32);
+  CHECK_NOTHROW(amp::initialize(net, {a, b}, fixed("O1")));
+}
+
+TEST_CASE("materialize_master_grads = false is in the optimizer's state", "[gradients]") {
+  const Factor net({1});
+  optim::FusedSGD off(net.parameters(), {.lr = 0.25, .materialize_master_grads = false}),
+      on(net.parameters(), {.lr = 0.25}), other(net.parameters(), {.lr = 0.25, .materialize_master_grads = false});
+  CHECK_NOTHROW(other.load_state_dict(off.state_dict()));
+  CHECK_THROWS_WITH_AS_TEXT(on.load_state_dict(off.state_dict()), ValueError,
+                            "materialize_master_grads");
+  CHECK_THROWS_WITH_AS_TEXT(off.load_state_dict(on.state_dict()), ValueError,
+                            "materialize_master_grads");
+}
+
+TEST_CASE("scalers that alternate on one optimizer count their own skips", "[gradients]") {
+  for (const bool fused : {false, true}) {
+    const Factor net({1});
+    std::unique_ptr<optim::Optimizer> optimizer;
+    if (fused)
+      optimizer = std::make_unique<optim::FusedSGD>(net.parameters(), optim::FusedSgdOptions{.lr = 0.25});
+    else
+      optimizer = std::make_unique<optim::SGD>(net.parameters(), optim::SgdOptions{.lr = 0.25});
+    amp::GradScaler a({.init_scale = 1024, .max_consecutive_skips = 3}),
+        b({.init_scale = 4, .max_consecutive_skips = 3});
+    const auto step = [&](amp::GradScaler& scaler, double gradient) {
+      optimizer->zero_grad();
+      scaler.scale(loss_with(net, {gradient})).backward();
+      const StepResult result = scaler.step(*optimizer);
+      const bool skipped = result == StepResult::skipped;
+      scaler.update();
+      return skipped;
+    };
+    for (int i = 0; i < 6; ++i) {  // a overflows at two of three iterations, b at each second
+      CHECK(step(a, i % 3 == 2 ? 0 : HUGE_VAL) == (i % 3 != 2));
+      CHECK(step(b, i % 2 == 1 ? 0 : HUGE_VAL) == (i % 2 == 0));
+    }
+    CHECK(step(b, HUGE_VAL));
+    CHECK(step(a, HUGE_VAL));
+    CHECK(step(b, HUGE_VAL));
+    CHECK(step(a, HUGE_VAL));
+    CHECK_THROWS_WITH_AS_TEXT(step(a, HUGE_VAL), amp::DivergenceError,
+                              "3 consecutive steps skipped");
+    CHECK_THROWS_WITH_AS_TEXT(step(b, HUGE_VAL), amp::DivergenceError,
+                              "3 consecutive steps skipped");
+  }
+}
+
 // ---- sums over uses -----------------------------------------------------------------------------
 
 TEST_CASE("the gradient of a weight that is used for each token is summed in f32", "[gradients]") {
