@@ -109,13 +109,13 @@ struct GradState final : AutogradState {
   GradState();
   ~GradState() override;
 
-  Ref<Node> grad_fn;         // absent for leaves
-  std::uint32_t output = 0;  // index of the result of grad_fn
-  Tensor grad;               // of a leaf
-  GradientMark mark;         // of grad
-  const void* session = nullptr;     // of mixed precision: its optimizers hold this leaf
+  Ref<Node> grad_fn;                  // absent for leaves
+  std::uint32_t output = 0;           // index of the result of grad_fn
+  Tensor grad;                        // of a leaf
+  GradientMark mark;                  // of grad
+  const void* session = nullptr;      // of mixed precision: its optimizers hold this leaf
   std::uint32_t session_holders = 0;  // number of those
-  Owner<LeafLock> lock;      // of a leaf's grad
+  Owner<LeafLock> lock;               // of a leaf's grad
   /** The gradient of a non-leaf after retain_grad(); shared with the hook that sets it. */
   Shared<Tensor> retained;
   HookList<GradHook> hooks;              // of leaves; hooks of other tensors are in the node

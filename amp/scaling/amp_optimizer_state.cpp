@@ -237,8 +237,8 @@ void AmpOptimizerState::finish_gradients() {
     unscale(std::move(sums), nonfinite);
     finish();
   }
-  const bool drops = nonfinite.raised() || pending || holds_gradients_ ||
-                     (raised_by && found.raised());
+  const bool drops =
+      nonfinite.raised() || pending || holds_gradients_ || (raised_by && found.raised());
   if (drops) optimizer()->zero_grad();
 }
 
@@ -256,12 +256,13 @@ void AmpOptimizerState::require_own(std::string_view op, const SessionCore* core
     const GradState* const state = find_grad_state(slot.param);
     if (!state || state->session_holders == 0 || state->session == core) continue;
     std::string weight = name_of(slot.param);
-    if (weight.empty()) weight = static_cast<const SessionCore*>(state->session)->name_of(slot.param);
-    fail<StateError>(op, {.what = "a weight belongs to an optimizer of another session",
-                          .got = str(weight.empty() ? "a weight" : "\"" + weight + "\"", ", ",
-                                     slot.param),
-                          .expected = "all optimizers of a weight in one session",
-                          .hint = "pass them to one amp::initialize, or close the other session"});
+    if (weight.empty())
+      weight = static_cast<const SessionCore*>(state->session)->name_of(slot.param);
+    fail<StateError>(
+        op, {.what = "a weight belongs to an optimizer of another session",
+             .got = str(weight.empty() ? "a weight" : "\"" + weight + "\"", ", ", slot.param),
+             .expected = "all optimizers of a weight in one session",
+             .hint = "pass them to one amp::initialize, or close the other session"});
   }
 }
 

@@ -121,9 +121,8 @@ void mark_gradients(const Optimizer& optimizer, GradientScale scale) {
 /** Returns true if a gradient of the optimizer, or a part of it, was unscaled before. */
 bool any_unscaled(const Optimizer& optimizer) {
   bool any = false;
-  each_slot(optimizer, [&](const optim::Slot& slot) {
-    any = any || is_unscaled(gradient_scale(slot.param));
-  });
+  each_slot(optimizer,
+            [&](const optim::Slot& slot) { any = any || is_unscaled(gradient_scale(slot.param)); });
   return any;
 }
 
@@ -201,8 +200,7 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   if (state.stepped)
     refuse(op, "step was called already since the last update", "call update() first");
   if (!state.unscaled && any_unscaled(optimizer)) find_unscaled();
-  const bool fused =
-      !state.unscaled && optimizer.unscales_itself() && !any_unscaled(optimizer);
+  const bool fused = !state.unscaled && optimizer.unscales_itself() && !any_unscaled(optimizer);
   if (!state.unscaled) examine(state, !fused);
   state.unscaled = !fused;  // if the step throws, the next must not unscale again
   const bool has_gradients = !gradients_of(optimizer, state.index, op, false).empty();

@@ -274,8 +274,8 @@ void SessionCore::require_no_scope(std::string_view op) const {
            "close the scope, or leave its block, and call step() first");
 }
 
-void SessionCore::require_no_other_pending(
-    std::string_view op, std::span<AmpOptimizerState* const> own) const {
+void SessionCore::require_no_other_pending(std::string_view op,
+                                           std::span<AmpOptimizerState* const> own) const {
   for (AmpOptimizerState* const other : optimizers) {
     if (std::find(own.begin(), own.end(), other) != own.end()) continue;
     other->refresh_pending();
@@ -290,7 +290,8 @@ void SessionCore::require_no_other_pending(
           refuse(op,
                  str("the gradient of ", slot.param,
                      " is still scaled: a scale_loss with delay_unscale left it so for another "
-                     "optimizer, ", other->optimizer()->type_name(), " (", other->name, ")"),
+                     "optimizer, ",
+                     other->optimizer()->type_name(), " (", other->name, ")"),
                  "pass both optimizers to the scopes, or run one without delay_unscale over that "
                  "optimizer first");
       });

@@ -200,8 +200,7 @@ void ScopeGradients::roll_back(Optimizer& optimizer, Seen& seen) {
 }
 
 void ScopeGradients::forget(Optimizer& optimizer) {
-  if (!stash_->empty())
-    each_slot(optimizer, [&](Slot& slot) { stash_->erase(slot.param.impl()); });
+  if (!stash_->empty()) each_slot(optimizer, [&](Slot& slot) { stash_->erase(slot.param.impl()); });
   entered_.clear();
   results_.clear();
   kept_.clear();

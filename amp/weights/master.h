@@ -29,9 +29,7 @@ class MZ_API Masters {
   /** Returns the master of a parameter or buffer; null if it has none. */
   Master* find(const Tensor& param);
   /** As above. */
-  const Master* find(const Tensor& param) const {
-    return const_cast<Masters*>(this)->find(param);
-  }
+  const Master* find(const Tensor& param) const { return const_cast<Masters*>(this)->find(param); }
   /** Returns the value that the master should have, on the device of the parameter: the master
    *  itself, unless the parameter was written to since (clipped, loaded, averaged). Then elements
    *  that are still roundings of the master keep the master's value; the others take the

@@ -25,9 +25,7 @@ struct Factor : nn::Model<Factor> {
   Tensor w;
 };
 
-Tensor on_device(const Values& x) {
-  return tensor(x, {std::ssize(x)}, {.device = test_device()});
-}
+Tensor on_device(const Values& x) { return tensor(x, {std::ssize(x)}, {.device = test_device()}); }
 
 /** Returns a loss whose gradient is `gradient`. */
 Tensor loss_with(const Factor& net, const Values& gradient) {
@@ -96,7 +94,9 @@ TEST_CASE("GradScaler unscales a gradient once, whichever optimizer asks", "[gra
       INFO("use " << use << ", fused " << fused);
       const Factor net({1});
       const auto make = [&](bool is_fused) -> std::unique_ptr<optim::Optimizer> {
-        if (is_fused) return std::make_unique<optim::FusedSGD>(net.parameters(), optim::FusedSgdOptions{.lr = 0.25});
+        if (is_fused)
+          return std::make_unique<optim::FusedSGD>(net.parameters(),
+                                                   optim::FusedSgdOptions{.lr = 0.25});
         return std::make_unique<optim::SGD>(net.parameters(), optim::SgdOptions{.lr = 0.25});
       };
       const auto a = make((fused & 1) != 0), b = make((fused & 2) != 0);
@@ -138,7 +138,8 @@ TEST_CASE("a tensor that is the gradient of two parameters is unscaled for each"
     const Tensor p = on_device({1}).requires_grad_(), q = on_device({1}).requires_grad_();
     std::unique_ptr<optim::Optimizer> optimizer;
     if (fused)
-      optimizer = std::make_unique<optim::FusedSGD>(std::vector{p, q}, optim::FusedSgdOptions{.lr = 0.25});
+      optimizer =
+          std::make_unique<optim::FusedSGD>(std::vector{p, q}, optim::FusedSgdOptions{.lr = 0.25});
     else
       optimizer = std::make_unique<optim::SGD>(std::vector{p, q}, optim::SgdOptions{.lr = 0.25});
     amp::GradScaler scaler({.init_scale = 1024});
@@ -225,7 +226,8 @@ TEST_CASE("GradScaler accumulates across steps as a plain training does", "[grad
       const Factor net({1});
       std::unique_ptr<optim::Optimizer> optimizer;
       if (fused)
-        optimizer = std::make_unique<optim::FusedSGD>(net.parameters(), optim::FusedSgdOptions{.lr = 0.25});
+        optimizer =
+            std::make_unique<optim::FusedSGD>(net.parameters(), optim::FusedSgdOptions{.lr = 0.25});
       else
         optimizer = std::make_unique<optim::SGD>(net.parameters(), optim::SgdOptions{.lr = 0.25});
       amp::GradScaler scaler({.init_scale = 1024});
@@ -361,8 +363,7 @@ TEST_CASE("a gradient that was left scaled is not used by another optimizer", "[
   }
 }
 
-TEST_CASE("an optimizer outside the session does not use scaled 16-bit gradients",
-          "[gradients]") {
+TEST_CASE("an optimizer outside the session does not use scaled 16-bit gradients", "[gradients]") {
   const Factor net({1});
   optim::SGD a(net.parameters(), {.lr = 0.25}), outside(net.parameters(), {.lr = 0.25});
   const auto session = amp::initialize(net, a, fixed("O2"));
@@ -493,7 +494,8 @@ TEST_CASE("optimizers that share a weight agree about the masters' gradients", "
 TEST_CASE("materialize_master_grads = false is in the optimizer's state", "[gradients]") {
   const Factor net({1});
   optim::FusedSGD off(net.parameters(), {.lr = 0.25, .materialize_master_grads = false}),
-      on(net.parameters(), {.lr = 0.25}), other(net.parameters(), {.lr = 0.25, .materialize_master_grads = false});
+      on(net.parameters(), {.lr = 0.25}),
+      other(net.parameters(), {.lr = 0.25, .materialize_master_grads = false});
   CHECK_NOTHROW(other.load_state_dict(off.state_dict()));
   CHECK_THROWS_WITH_AS_TEXT(on.load_state_dict(off.state_dict()), ValueError,
                             "materialize_master_grads");
@@ -506,7 +508,8 @@ TEST_CASE("scalers that alternate on one optimizer count their own skips", "[gra
     const Factor net({1});
     std::unique_ptr<optim::Optimizer> optimizer;
     if (fused)
-      optimizer = std::make_unique<optim::FusedSGD>(net.parameters(), optim::FusedSgdOptions{.lr = 0.25});
+      optimizer =
+          std::make_unique<optim::FusedSGD>(net.parameters(), optim::FusedSgdOptions{.lr = 0.25});
     else
       optimizer = std::make_unique<optim::SGD>(net.parameters(), optim::SgdOptions{.lr = 0.25});
     amp::GradScaler a({.init_scale = 1024, .max_consecutive_skips = 3}),

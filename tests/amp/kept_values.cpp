@@ -1,8 +1,8 @@
 // Weights and buffers without a master keep their f32 values in a session that converts the model.
 #include <cmath>
 
-#include "../support/catch.h"
 #include "../io/files.h"
+#include "../support/catch.h"
 #include "nets.h"
 
 using namespace nets;
@@ -155,8 +155,8 @@ TEST_CASE("a bf16 weight keeps its value in a model that becomes f16", "[masters
 TEST_CASE("values that do not fit are named in one warning", "[masters]") {
   struct Range : nn::Model<Range> {
     explicit Range(const Values& start)
-        : weight(add_parameter("weight", tensor(start, {std::ssize(start)},
-                                                {.device = test_device()}))) {}
+        : weight(add_parameter("weight",
+                               tensor(start, {std::ssize(start)}, {.device = test_device()}))) {}
     Tensor weight;
   };
   const auto warning = [](const char* level, const auto& net) {

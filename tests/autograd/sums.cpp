@@ -55,10 +55,14 @@ TEST_CASE("overlapping parts of a 16-bit tensor are summed in f32", "[sums]") {
   const std::pair<const char*, std::function<Tensor(const Tensor&)>> uses[] = {
       {"select", [](const Tensor& t) { return t.select(0, 0).reshape({1}); }},
       {"slice", [](const Tensor& t) { return t.slice(0, 0, 1); }},
-      {"view", [](const Tensor& t) { return t.reshape({2, 1}).select(0, 0); }},
+      {"view",
+       [](const Tensor& t) {
+         return t.reshape({2, 1}).select(0, 0);
+       }},
       {"unbind", [](const Tensor& t) { return t.unbind(0)[0].reshape({1}); }},
       {"chunk", [](const Tensor& t) { return t.chunk(2, 0)[0]; }},
-      {"diagonal", [](const Tensor& t) { return outer(t, ones_like(t)).diagonal().slice(0, 0, 1); }},
+      {"diagonal",
+       [](const Tensor& t) { return outer(t, ones_like(t)).diagonal().slice(0, 0, 1); }},
   };
   for (const DType dtype : kLow)
     for (const auto& [what, use] : uses) {
@@ -72,25 +76,55 @@ TEST_CASE("overlapping parts of a 16-bit tensor are summed in f32", "[sums]") {
 }
 
 TEST_CASE("ops that read a 16-bit tensor many times sum its gradient in f32", "[sums]") {
-  const auto indices = [] {
-    return zeros({kUses}, {.dtype = i64, .device = test_device()});
-  };
+  const auto indices = [] { return zeros({kUses}, {.dtype = i64, .device = test_device()}); };
   const std::pair<const char*, std::function<Tensor(const Tensor&)>> uses[] = {
-      {"expand", [](const Tensor& x) { return x.expand({kUses, 1}); }},
-      {"add", [](const Tensor& x) { return x + zeros({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}); }},
-      {"mul", [](const Tensor& x) { return x * ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}); }},
+      {"expand",
+       [](const Tensor& x) {
+         return x.expand({kUses, 1});
+       }},
+      {"add",
+       [](const Tensor& x) {
+         return x + zeros({kUses, 1}, {.dtype = x.dtype(), .device = test_device()});
+       }},
+      {"mul",
+       [](const Tensor& x) {
+         return x * ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()});
+       }},
       {"repeat", [](const Tensor& x) { return x.repeat({kUses}); }},
       {"index_select", [&](const Tensor& x) { return index_select(x, 0, indices()); }},
       {"gather", [&](const Tensor& x) { return gather(x, 0, indices()); }},
       {"take_along_dim", [&](const Tensor& x) { return take_along_dim(x, indices(), 0); }},
       {"index", [&](const Tensor& x) { return x[{indices()}]; }},
-      {"embedding", [&](const Tensor& x) { return embedding(indices(), x.reshape({1, 1})); }},
-      {"interpolate", [](const Tensor& x) { return interpolate(x.reshape({1, 1, 1}), {.size = {kUses}}); }},
-      {"linear", [](const Tensor& x) { return linear(ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}), x.reshape({1, 1})); }},
-      {"linear bias", [](const Tensor& x) { return linear(ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}), ones({1, 1}, {.dtype = x.dtype(), .device = test_device()}), x); }},
-      {"prelu", [](const Tensor& x) { return prelu(-ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}), x); }},
-      {"where", [](const Tensor& x) { return where(ones({kUses}, {.device = test_device()}) != 0, x, zeros_like(x)); }},
-      {"pad", [](const Tensor& x) { return pad(x.reshape({1, 1, 1}), {kUses, 0}, {.mode = PadMode::replicate}); }},
+      {"embedding",
+       [&](const Tensor& x) {
+         return embedding(indices(), x.reshape({1, 1}));
+       }},
+      {"interpolate",
+       [](const Tensor& x) {
+         return interpolate(x.reshape({1, 1, 1}), {.size = {kUses}});
+       }},
+      {"linear",
+       [](const Tensor& x) {
+         return linear(ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}),
+                       x.reshape({1, 1}));
+       }},
+      {"linear bias",
+       [](const Tensor& x) {
+         return linear(ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}),
+                       ones({1, 1}, {.dtype = x.dtype(), .device = test_device()}), x);
+       }},
+      {"prelu",
+       [](const Tensor& x) {
+         return prelu(-ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}), x);
+       }},
+      {"where",
+       [](const Tensor& x) {
+         return where(ones({kUses}, {.device = test_device()}) != 0, x, zeros_like(x));
+       }},
+      {"pad",
+       [](const Tensor& x) {
+         return pad(x.reshape({1, 1, 1}), {kUses, 0}, {.mode = PadMode::replicate});
+       }},
   };
   for (const DType dtype : kLow)
     for (const auto& [what, use] : uses) {
@@ -113,7 +147,8 @@ TEST_CASE("one or two uses keep the rounding of 16-bit addition", "[sums]") {
   }
 }
 
-TEST_CASE("a leaf that was converted after the forward pass gets a gradient of its dtype", "[sums]") {
+TEST_CASE("a leaf that was converted after the forward pass gets a gradient of its dtype",
+          "[sums]") {
   for (const DType from : {f16, bf16, f32})
     for (const DType to : {f16, bf16, f32})
       for (const int uses : {1, 2, kUses}) {
