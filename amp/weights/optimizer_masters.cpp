@@ -34,7 +34,7 @@ namespace {
 
 [[noreturn]] void refuse_outside(std::string_view op) {
   fail<StateError>(op, {.what = "backward ran outside scale_loss",
-                        .got = "gradients of 16-bit parameters, none of their masters",
+                        .got = "gradients of 16-bit parameters that no scope has unscaled",
                         .expected = "scale_loss(loss, optimizer, body) around backward",
                         .hint = "call zero_grad() to drop them"});
 }
