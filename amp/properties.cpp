@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../tensor/text/text.h"
+#include "scaling/scale_call.h"
 
 namespace mezzo::amp {
 
@@ -102,6 +103,9 @@ double checked_scale(const LossScale& value) {
   if (!std::isfinite(number) || number <= 0)
     refuse("loss_scale", "must be finite and positive", str(number),
            "\"dynamic\" or a positive number");
+  if (!is_usable_scale(number))
+    refuse("loss_scale", "is out of the range of f32", str(number),
+           "\"dynamic\" or a number from 2^-126 to 3.4e38");
   return number;
 }
 

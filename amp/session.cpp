@@ -64,7 +64,15 @@ void check_models(const ModelList& models, const Properties& properties) {
   for (const nn::Module* model : models) check_incoming(*model);
 }
 
-void check_optimizers(const OptimizerList& optimizers) {
+/** Returns the dotted name of a parameter in models; empty if it is in none. */
+std::string name_in(const ModelList& models, const Tensor& param) {
+  for (const nn::Module* model : models)
+    for (const nn::NamedTensor& entry : model->named_parameters())
+      if (entry.tensor.is_same(param)) return entry.name;
+  return {};
+}
+
+void check_optimizers(const ModelList& models, const OptimizerList& optimizers) {
   refuse_duplicates(
       optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
   for (const optim::Optimizer* optimizer : optimizers) {
@@ -74,6 +82,9 @@ void check_optimizers(const OptimizerList& optimizers) {
           kOp, {.what = "A given optimizer should only be passed through amp::initialize once",
                 .got = std::string(optimizer->type_name()),
                 .hint = "close its session first"});
+    for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
+      AmpOptimizerState::require_own(kOp, nullptr, optimizer->slots(group),
+                                     [&](const Tensor& param) { return name_in(models, param); });
     for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
       for (const optim::Slot& slot : optimizer->slots(group))
         if (slot.master.defined())
@@ -100,16 +111,17 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
   return core;
 }
 
-void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer,
-                    const Conversion& conversion) {
+void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer) {
   LossScaler* const scaler = core->enabled() ? core->scalers[0].get() : nullptr;
   const auto link = std::make_shared<AmpOptimizerState>(core, scaler, optimizer);
   core->optimizers.push_back(link.get());
   optimizer.attach(link);
   MasterChanges changes(core->masters);
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    create_masters(*core, optimizer, optimizer.slots(group), changes, &conversion);
+    create_masters(*core, optimizer, optimizer.slots(group), changes);
   changes.commit();
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    link->hold(optimizer.slots(group));
 }
 
 /** Drops the gradients of 16-bit parameters with a master: they start without one. */
@@ -135,6 +147,7 @@ void detach(SessionCore& core) {
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */
 void end(SessionCore& core) {
   if (!core.live) return;
+  for (AmpOptimizerState* link : core.optimizers) link->finish_gradients();
   const Restoration restoration(core);
   restoration.apply();
   detach(core);
@@ -169,18 +182,20 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers,
   const Properties properties = resolve(options);
   if (properties.enabled) {
     check_models(models, properties);
-    check_optimizers(optimizers);
+    check_optimizers(models, optimizers);
   }
   const auto core = make_core(properties);
   if (properties.enabled)
     for (const nn::Module* model : models) core->models.push_back(*model);
   Conversion conversion(core->models, properties);
+  const std::string losses = conversion.losses(core->models);
   if (properties.enabled) core->print(explanation(properties));
   try {
     conversion.apply(*core);
+    if (properties.masters()) conversion.keep_originals(*core);
     attach_models(core);
     for (optim::Optimizer* optimizer : optimizers)
-      if (!optimizer->hooks()) link_optimizer(core, *optimizer, conversion);
+      if (!optimizer->hooks()) link_optimizer(core, *optimizer);
     ThreadCasts::here().activate(core);
   } catch (...) {
     detach(*core);
@@ -188,6 +203,11 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers,
     throw;
   }
   drop_gradients(optimizers);
+  if (!losses.empty() && properties.verbosity >= 1)
+    log_text(Severity::warning,
+             str(kOp, ": weights or buffers do not fit ", *properties.model_dtype(), ": ", losses,
+                 properties.masters() ? "; the session keeps their f32 values"
+                                      : "; at this level the f32 values are lost"));
   return Session(core);
 }
 
@@ -294,7 +314,7 @@ SavedScaler checked_entry(const std::string& name, const std::map<std::string, d
     if (fields.count(field) == 0) refuse(str("field ", field, " is missing"), "");
   if (fields.size() != 2) refuse("unexpected fields", str(fields.size(), " fields"));
   const double scale = fields.at("loss_scale"), unskipped = fields.at("unskipped");
-  if (!std::isfinite(scale) || scale <= 0) refuse("bad loss_scale", str(scale));
+  if (!is_usable_scale(scale)) refuse("bad loss_scale", str(scale));
   if (!(unskipped >= 0) || unskipped > 0x1p53 || unskipped != std::floor(unskipped))
     refuse("bad unskipped", str(unskipped));
   return {scale, static_cast<std::int64_t>(unskipped)};

@@ -44,7 +44,8 @@ class MZ_API Activation {
 
 /** Mixed precision of the models and optimizers given to initialize. The destructor, or close(),
  *  restores ordinary f32 models: 16-bit parameters become f32 again, with the exact values of
- *  their masters, and the optimizers update them directly. */
+ *  their masters, or from before the session; gradients that delay_unscale left scaled are
+ *  unscaled; and the optimizers update the parameters directly. */
 class MZ_API Session {
  public:
   /** Takes over the state of `other`, whose destructor then does nothing. */
@@ -95,10 +96,13 @@ class MZ_API Session {
 /** Sets models and optimizers up for a level of mixed precision (policy.h), in place: they keep
  *  their identity.
  *    auto session = amp::initialize(model, optimizer, {.opt_level = "O1"});
+ *  With master weights, weights and buffers without a master keep their f32 values (4 bytes for
+ *  each number). A warning names those that the 16-bit type cannot hold.
  *  Takes one model or {a, b}, one optimizer or {c, d}, or ranges of them; no optimizer for
  *  inference. Create optimizers before the call, from the f32 model; create schedules, wrappers
  *  and weight averages after it. Errors: ValueError for the first invalid option, an object given
- *  twice, or a parallel wrapper; StateError for an object that a live session holds; DtypeError
+ *  twice, or a parallel wrapper; StateError for an object that a live session holds, or a weight
+ *  of an optimizer of another session; DtypeError
  *  naming a parameter or buffer that is 16-bit already. Nothing has changed then. */
 [[nodiscard]] MZ_API Session initialize(const ModelList& models, const OptimizerList& optimizers,
                                         const Options& options = {});

@@ -10,6 +10,7 @@
 #include "autocast/casting.h"
 #include "properties.h"
 #include "scaling/loss_scaler.h"
+#include "scaling/scope_gradients.h"
 #include "weights/master.h"
 
 namespace mezzo::amp {
@@ -25,6 +26,7 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   std::vector<Tensor> lowered;      // parameters and buffers that this session made 16-bit
   std::vector<AmpOptimizerState*> optimizers;  // currently attached
   Masters masters;
+  mutable Stash stash;
   int open_scopes = 0;
   int open_loss = 0;  // the loss of the innermost open scope; stays after the scope
   bool told_about_low_gradients = false;
@@ -35,9 +37,14 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   bool checks_gradients() const override {
     return properties.dynamic() || properties.check_static_overflow;
   }
+  void gradients_removed(std::span<const Tensor> params) const override;
   // ---- iterations: a checkpoint holds no gradients and no pending skips -------------------------
   /** Throws inside a scale_loss scope. Errors: StateError. */
   void require_no_scope(std::string_view op) const;
+  /** Throws if an optimizer that is not in `optimizers` has gradients, left scaled by a scope with
+   *  delay_unscale, of a parameter of one of them. Errors: StateError. */
+  void require_no_other_pending(std::string_view op,
+                                std::span<AmpOptimizerState* const> optimizers) const;
   /** Throws if an iteration is unfinished. Gradients that a step has used do not count. Errors:
    *  StateError that says what is unfinished and how to finish it. */
   void require_between_iterations(std::string_view op) const;

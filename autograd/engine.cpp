@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "../tensor/device/capture.h"
 #include "../tensor/ops/copy.h"
 #include "../tensor/text/text.h"
 #include "grad_mode.h"
@@ -38,12 +39,42 @@ void add_into(Tensor& sum, Tensor g) {
 }
 
 /** The state of a node or leaf: the number of contributions still to come, and the gradients
- *  accumulated so far. */
+ *  accumulated so far. A sum of more than two 16-bit gradients is accumulated in f32 and rounded
+ *  once. Unlike PyTorch, which rounds it after each addition: 4096 gradients of 1 in bf16 add up
+ *  to 256 there. */
 struct Task {
   Edge target;  // owns the node or leaf
   std::int64_t pending = 0;
   bool needed = true;
   Grads gathered;
+  std::vector<std::optional<DType>> rounds_to;  // of gathered f32 sums; empty: none is one
+
+  /** Adds a contribution, which still counts in `pending`. */
+  void add_gradient(std::size_t output, Tensor g) {
+    if (!g.defined()) return;
+    prepare_sum(output, g.dtype());
+    Tensor& sum = gathered[output];
+    if (!sum.defined() || sum.dtype() == g.dtype())
+      add_into(sum, std::move(g));
+    else if (!grad_enabled() && exclusively_owned(sum) && same_dense_layout(sum, sum))
+      add_(sum, g);
+    else
+      sum = add(sum, g);
+  }
+  /** Converts a 16-bit sum to f32 if more than one contribution is to come, or one of a wider
+   *  dtype. */
+  void prepare_sum(std::size_t output, DType dtype) {
+    Tensor& sum = gathered[output];
+    if (!sum.defined() || !is_low(sum.dtype()) || (pending < 2 && sum.dtype() == dtype)) return;
+    rounds_to.resize(gathered.size());
+    rounds_to[output] = sum.dtype();
+    sum = sum.to(f32);
+  }
+  /** Rounds the f32 sums of a node to their dtype. */
+  void round_sums() {
+    for (std::size_t i = 0; i < rounds_to.size(); ++i)
+      if (rounds_to[i]) gathered[i] = gathered[i].to(*rounds_to[i]);
+  }
 };
 
 class Walk {
@@ -168,9 +199,10 @@ class Walk {
   void deliver(const Edge& edge, Tensor g) {
     if (!of_interest(edge)) return;
     Task& task = tasks_[edge.key()];
-    add_into(task.gathered[edge.output], std::move(g));
+    task.add_gradient(edge.output, std::move(g));
     if (--task.pending > 0) return;
     if (edge.node) {
+      task.round_sums();
       ready_.push_back(&task);
       std::push_heap(ready_.begin(), ready_.end(), earlier);
     } else {
@@ -211,9 +243,11 @@ class Walk {
   bool added_in_place(Node& node, const Grads& gy) {
     if (grad_enabled() || node.next().size() != 1 || !of_interest(node.next()[0])) return false;
     const Edge& edge = node.next()[0];
-    const Tensor& sum = tasks_[edge.key()].gathered[edge.output];
-    return sum.defined() && exclusively_owned(sum) && same_dense_layout(sum, sum) &&
-           node.add_gradient(gy, sum);
+    Task& task = tasks_[edge.key()];
+    const Tensor& sum = task.gathered[edge.output];
+    if (!sum.defined() || !gy[0].defined() || !node.adds_gradient()) return false;
+    task.prepare_sum(edge.output, gy[0].dtype());
+    return exclusively_owned(sum) && same_dense_layout(sum, sum) && node.add_gradient(gy, sum);
   }
 
   /** If the next node converts its gradient to a narrower dtype, rounds the gradient to that dtype
@@ -241,6 +275,8 @@ class Walk {
     const Tensor& leaf = task.target.leaf;
     Tensor g = std::move(task.gathered[0]);
     if (!g.defined()) return;
+    // The leaf may have been converted since the forward pass.
+    if (g.dtype() != leaf.dtype()) g = g.to(leaf.dtype());
     GradState& state = grad_state(leaf);
     state.hooks.for_each([&](const GradHook& hook) {
       if (Tensor replaced = hook(g); replaced.defined()) g = replaced;
@@ -263,7 +299,8 @@ class Walk {
   /** A leaf and the gradient to add to it. */
   struct Finished {
     Tensor leaf, gradient;
-    /** With create_graph: the leaf's gradient at prepared(), and its sum with `gradient`. */
+    /** With create_graph, or if the former gradient must stay as it is: the leaf's gradient at
+     *  prepared(), and its sum with `gradient`. */
     Tensor former = {}, sum = {};
   };
 
@@ -273,12 +310,25 @@ class Walk {
     if (!state.grad.defined()) {
       const bool fits =
           same_dense_layout(g, leaf) || (!same_dense_layout(leaf, leaf) && g.is_contiguous());
-      const bool may_keep = create_graph_ || (exclusively_owned(g) && fits);
+      const bool may_keep = exclusively_owned(g) && (create_graph_ || fits);
       return {leaf, may_keep ? std::move(g) : apply_with<op::Clone>({leaf.memory_format()}, g)};
     }
-    if (create_graph_) return {leaf, g, state.grad, add(state.grad, g)};
+    if (create_graph_ || keeps_former(state)) {
+      if (!create_graph_ && mezzo::Capture::current())
+        fail<StateError>("backward",
+                         {.what = "a captured step adds to a gradient that was unscaled before",
+                          .got = str("the gradient of ", leaf),
+                          .hint = "call zero_grad() inside the captured step"});
+      return {leaf, g, state.grad, add(state.grad, g)};
+    }
     return {leaf, same_dense_layout(g, state.grad) ? std::move(g)
                                                    : g.contiguous(state.grad.memory_format())};
+  }
+
+  /** Returns true if the leaf's gradient was unscaled, so that a scaled one must be added in other
+   *  memory: unscaling then leaves out the former part. */
+  static bool keeps_former(const GradState& state) {
+    return is_unscaled(state.mark.scale) && state.mark.part.is_same(state.grad);
   }
 
   /** Adds the gradient to the leaf. Allocates only where the leaf's gradient is not dense or was
@@ -293,7 +343,10 @@ class Walk {
       state.grad = add(state.grad, finished.gradient);
     else
       add_(state.grad, finished.gradient);
-    if (is_first) state.grad.impl()->storage->set_category(MemoryCategory::gradients);
+    if (is_first || finished.sum.defined())
+      state.grad.impl()->storage->set_category(MemoryCategory::gradients);
+    if (state.mark.scale == GradientScale::zero || state.mark.scale == GradientScale::in_master)
+      state.mark = {};
   }
 
   /** Adds all gradients to their leaves at the end, so that a backward pass that runs out of memory

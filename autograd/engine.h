@@ -24,7 +24,8 @@ struct GradOptions {
  *  Leaves with a hook of register_post_accumulate_grad_hook are the exception: their gradients are
  *  added when the hook runs.
  *  Precision: runs with casts off, in the dtypes of the forward pass; each gradient has its
- *  tensor's dtype.
+ *  tensor's dtype, at the end of the pass. 16-bit gradients of more than two uses are summed in f32
+ *  and rounded once. Unlike PyTorch, which rounds after each addition.
  *  Errors: StateError when an output requires no gradient or the graph was freed; ShapeError. */
 MZ_API void backward(TensorList outputs, TensorList gradients, bool retain_graph = false,
                      bool create_graph = false);

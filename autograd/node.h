@@ -14,6 +14,7 @@
 #include "../tensor/core/op.h"
 #include "../tensor/core/owner.h"
 #include "../tensor/core/shared.h"
+#include "gradient_mark.h"
 #include "hook_list.h"
 
 namespace mezzo {
@@ -61,8 +62,10 @@ class MZ_API Node : public RefCounted {
   /** Lets the next apply() return the gradient of an operand in this dtype instead of the
    *  operand's. */
   virtual void prefer_gradient(std::size_t /*operand*/, DType) {}
-  /** Adds the gradient of the one operand to `sum` if that is cheaper than computing it separately;
-   *  otherwise returns false and does nothing. */
+  /** Returns true if add_gradient() may be cheaper than apply(). */
+  virtual bool adds_gradient() const { return false; }
+  /** Adds the gradient of the one operand to `sum`, which has its dtype or f32, if that is cheaper
+   *  than computing it separately; otherwise returns false and does nothing. */
   virtual bool add_gradient(const Grads& /*gy*/, const Tensor& /*sum*/) { return false; }
 
   /** Returns the edges to the operands. */
@@ -106,10 +109,13 @@ struct GradState final : AutogradState {
   GradState();
   ~GradState() override;
 
-  Ref<Node> grad_fn;         // absent for leaves
-  std::uint32_t output = 0;  // index of the result of grad_fn
-  Tensor grad;               // of a leaf
-  Owner<LeafLock> lock;      // of a leaf's grad
+  Ref<Node> grad_fn;                  // absent for leaves
+  std::uint32_t output = 0;           // index of the result of grad_fn
+  Tensor grad;                        // of a leaf
+  GradientMark mark;                  // of grad
+  const void* session = nullptr;      // of mixed precision: its optimizers hold this leaf
+  std::uint32_t session_holders = 0;  // number of those
+  Owner<LeafLock> lock;               // of a leaf's grad
   /** The gradient of a non-leaf after retain_grad(); shared with the hook that sets it. */
   Shared<Tensor> retained;
   HookList<GradHook> hooks;              // of leaves; hooks of other tensors are in the node

@@ -98,15 +98,18 @@ std::optional<DType> OpNode::converts_to() const {
   return metas_[0].dtype;
 }
 
-/** Adds the gradient of a slice to that slice of `sum`; elsewhere it is 0. Returns false under a
- *  trace hook that reads whole gradients. */
-bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
+/** Returns false under a trace hook that reads whole gradients. */
+bool OpNode::adds_gradient() const {
   const bool is_part = &info_ == &op_info<op::Diagonal> || &info_ == &op_info<op::Select> ||
                        &info_ == &op_info<op::Slice>;
+  return is_part && !needs_single_ops();
+}
+
+/** Adds the gradient of a slice to that slice of `sum`; elsewhere it is 0. */
+bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
   const Tensor& g = gy[0];
-  if (!is_part || needs_single_ops() || !g.defined() || sum.dtype() != g.dtype() ||
-      !(sum.device() == g.device()) || !(sum.shape() == metas_[0].shape))
-    return false;
+  const bool fits = sum.dtype() == g.dtype() || (sum.dtype() == DType::f32 && is_low(g.dtype()));
+  if (!fits || !(sum.device() == g.device()) || !(sum.shape() == metas_[0].shape)) return false;
   const ModulePathScope path(module_path_);
   Tensor part = info_.view(sum, attrs_.address());
   add_(part, g);

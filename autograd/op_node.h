@@ -49,6 +49,7 @@ class OpNode final : public Node {
   std::string name() const override { return std::string(info_.traits.name); }
   std::optional<DType> converts_to() const override;
   void prefer_gradient(std::size_t operand, DType dtype) override;
+  bool adds_gradient() const override;
   bool add_gradient(const Grads& gy, const Tensor& sum) override;
 
  private:

@@ -23,8 +23,11 @@ template <class Target> void convert(const Tensor& leaf, Target target) {
   const NoGradNoCasts plain_ops;
   const Tensor data = leaf.detach().to(target);
   const Tensor grad = leaf.grad().defined() ? leaf.grad().detach().to(target) : Tensor{};
+  const GradientScale scale =
+      written_since_mark(leaf) ? GradientScale::plain : gradient_scale(leaf);
   rebind(leaf, data);
   leaf.set_grad(grad);
+  mark_gradient(leaf, scale);
 }
 
 }  // namespace

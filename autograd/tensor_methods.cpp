@@ -57,7 +57,9 @@ void Tensor::set_grad(const Tensor& grad) const {
   if (!grad.defined() && !find_grad_state(*this)) return;
   GradState& state = grad_state(*this);
   const auto lock = locked(state);
+  if (state.grad.defined() && grad.is_same(state.grad)) return;
   state.grad = grad;
+  state.mark = {};
 }
 
 const Tensor& Tensor::retain_grad() const {

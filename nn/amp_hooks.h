@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "../tensor/core/pending_writes.h"
@@ -57,6 +58,8 @@ class MZ_API AttachedSession {
   virtual bool has_masters() const = 0;
   /** Returns true if scale_loss looks for overflows in the gradients. */
   virtual bool checks_gradients() const = 0;
+  /** Called after zero_grad() of a module of the session, with its parameters. */
+  virtual void gradients_removed(std::span<const Tensor> params) const = 0;
 
  protected:
   ~AttachedSession() = default;

@@ -1,7 +1,7 @@
 #include "module.h"
 
 #include "../autograd/grad_mode.h"
-#include "../autograd/gradient_receiver.h"
+#include "../autograd/gradient_mark.h"
 #include "../autograd/rebind.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
@@ -369,15 +369,9 @@ const Module& Module::requires_grad_(bool on) const {
 }
 
 void Module::zero_grad(bool set_to_none) const {
-  const NoGradNoCasts plain_ops;
-  for (const Tensor& p : parameters()) {
-    drop_local_gradient(p);
-    if (!p.grad().defined()) continue;
-    if (set_to_none)
-      p.set_grad({});
-    else
-      p.grad().zero_();
-  }
+  const std::vector<Tensor> params = parameters();
+  zero_gradients(params, set_to_none);
+  if (const AttachedSession* const session = attached_to()) session->gradients_removed(params);
 }
 
 }  // namespace mezzo::nn

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "../autograd/grad_mode.h"
+#include "../autograd/gradient_mark.h"
 #include "../autograd/ops/operators.h"
 #include "../tensor/core/api_scope.h"
 #include "../tensor/text/text.h"
@@ -13,10 +15,12 @@ namespace mezzo::optim {
 
 namespace {
 
-/** Returns the gradients of the parameters that have one. */
+/** Returns the gradients of the parameters that have one, once for each parameter. */
 std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
   std::vector<Tensor> out;
+  std::unordered_set<const TensorImpl*> seen;
   for (const Tensor& p : params) {
+    if (!seen.insert(p.impl()).second) continue;
     if (p.impl()->twin == Twin::bare_master)
       fail<StateError>(
           op,
@@ -29,6 +33,7 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
                             .got = str(p),
                             .expected = "the master, whose gradient is unscaled",
                             .hint = "pass amp::master_params(optimizer)"});
+    require_unscaled_gradient(p, op);
     if (const Tensor g = p.grad(); g.defined()) out.push_back(g);
   }
   return out;
@@ -38,9 +43,13 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
 
 namespace {
 
+/** Returns what multiplies the gradients in place. A tensor that is the gradient of two parameters
+ *  is multiplied once. */
 std::vector<AxpbyTensors> in_place(const std::vector<Tensor>& grads) {
   std::vector<AxpbyTensors> items;
-  for (const Tensor& g : grads) items.push_back({g, {}, g});
+  std::unordered_set<const void*> seen;
+  for (const Tensor& g : grads)
+    if (seen.insert(g.raw_data()).second) items.push_back({g, {}, g});
   return items;
 }
 

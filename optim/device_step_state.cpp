@@ -1,5 +1,6 @@
 #include "device_step_state.h"
 
+#include <algorithm>
 #include <array>
 
 #include "../tensor/text/text.h"
@@ -97,6 +98,35 @@ void DeviceStepState::sync_to_host() {
   if (!optimizer_) return;
   optimizer_->last_result_ = record.was_skipped(0) ? StepResult::skipped : StepResult::stepped;
   notify(record);
+}
+
+namespace {
+
+bool is_same(const std::weak_ptr<OptimizerHooks>& a, const std::weak_ptr<OptimizerHooks>& b) {
+  return !a.owner_before(b) && !b.owner_before(a);
+}
+
+}  // namespace
+
+void DeviceStepState::observe(const std::weak_ptr<OptimizerHooks>& observer,
+                              std::int64_t skip_limit) {
+  if (!is_same(observer, observer_) && !observer_.expired()) {
+    Capture::require_prepared("step", !ahead_, "another scaler has stepped the optimizer");
+    sync_to_host();
+    std::erase_if(former_observers_, [](const auto& former) { return former.first.expired(); });
+    former_observers_.emplace_back(observer_, record_.consecutive_skips);
+    record_.consecutive_skips = 0;
+    const auto known =
+        std::find_if(former_observers_.begin(), former_observers_.end(),
+                     [&](const auto& former) { return is_same(former.first, observer); });
+    if (known != former_observers_.end()) {
+      record_.consecutive_skips = known->second;
+      former_observers_.erase(known);
+    }
+    host_moved();
+  }
+  observer_ = observer;
+  skip_limit_ = skip_limit;
 }
 
 void DeviceStepState::notify(const StepRecord& now) {

@@ -63,11 +63,10 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   /** Returns the host's record, as of the latest sync_to_host(). */
   StepRecord& record() { return record_; }
   /** Sets the observer of skipped steps, and how many consecutive ones are a divergence; 0: no
-   *  limit. */
-  void observe(std::weak_ptr<OptimizerHooks> observer, std::int64_t skip_limit) {
-    observer_ = std::move(observer);
-    skip_limit_ = skip_limit;
-  }
+   *  limit. Each observer has a count of its own. Waits for the device if another observer's steps
+   *  are not known yet. Errors: CapturePostponed in that case; those of
+   *  OptimizerHooks::skips_found. */
+  void observe(const std::weak_ptr<OptimizerHooks>& observer, std::int64_t skip_limit);
   /** Returns the number of consecutive skips that are a divergence. */
   std::int64_t skip_limit() const { return skip_limit_; }
   /** Reports new skips in a record of the steps to the observer. */
@@ -106,6 +105,8 @@ class MZ_API DeviceStepState final : public std::enable_shared_from_this<DeviceS
   std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
   std::weak_ptr<OptimizerHooks> observer_;
   std::int64_t skip_limit_ = 0;
+  // Other observers with their consecutive skips.
+  std::vector<std::pair<std::weak_ptr<OptimizerHooks>, std::int64_t>> former_observers_;
   StepRecord reported_;              // the latest record given to notify()
   std::int64_t since_read_ = 0;      // steps after the start of the latest read of poll()
   std::unique_ptr<AsyncRead> read_;  // of poll(), not reported yet; may be null

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../autograd/grad_mode.h"
+#include "../autograd/gradient_mark.h"
 #include "../autograd/gradient_receiver.h"
 #include "../autograd/ops/arithmetic.h"
 #include "../autograd/ops/create.h"
@@ -120,6 +121,7 @@ Tensor LBFGS::flat_gradient() const {
   for (std::size_t i = 0; i < slots(0).size(); ++i) {
     const Tensor& param = slots(0)[i].param;
     require_reduced(param, kStep, "leave no_sync before the last backward of the closure");
+    require_unscaled_gradient(param, kStep);
     const Tensor grad = param.grad();
     any |= grad.defined();
     if (grad.defined() && !(grad.shape() == param.shape() && grad.device() == param.device()))

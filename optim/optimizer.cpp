@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "../autograd/grad_mode.h"
+#include "../autograd/gradient_mark.h"
 #include "../autograd/gradient_receiver.h"
 #include "../autograd/ops/create.h"
 #include "../tensor/text/text.h"
@@ -115,16 +116,6 @@ void Optimizer::set_lr(double value) {
 
 // ---- gradients ----------------------------------------------------------------------------------
 
-namespace {
-
-/** Returns true if the gradient can be overwritten in place: it is not part of a graph and no
- *  elements share memory. */
-bool is_writable(const Tensor& grad) {
-  return !grad.requires_grad() && same_dense_layout(grad, grad);
-}
-
-}  // namespace
-
 void Optimizer::add_step_hook(std::weak_ptr<StepHook> hook) {
   step_hooks_.push_back(std::move(hook));
 }
@@ -133,25 +124,10 @@ void Optimizer::sync_to_host() const { clock_->sync_to_host(); }
 
 void Optimizer::zero_grad(bool set_to_none) {
   const TraceRange range("zero_grad");
-  const NoGradNoCasts plain_ops;
-  std::vector<std::pair<Tensor, Tensor>> replaced;  // allocated before anything is overwritten
+  std::vector<Tensor> leaves;
   for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) {
-      drop_local_gradient(slot.param);
-      if (const Tensor grad = slot.param.grad();
-          !set_to_none && grad.defined() && !is_writable(grad))
-        replaced.emplace_back(slot.param, zeros_like(slot.param));
-    }
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) {
-      const Tensor grad = slot.param.grad();
-      if (!grad.defined()) continue;
-      if (set_to_none)
-        slot.param.set_grad({});
-      else if (is_writable(grad))
-        grad.zero_();
-    }
-  for (const auto& [param, zeros] : replaced) param.set_grad(zeros);
+    for (const Slot& slot : group) leaves.push_back(slot.param);
+  zero_gradients(leaves, set_to_none);
   if (hooks_) hooks_->after_zero_grad(*this);
 }
 
@@ -250,8 +226,10 @@ std::vector<ParamUpdate> Optimizer::collect() {
   for (std::size_t group = 0; group < groups_.size(); ++group)
     for (std::size_t i = 0; i < groups_[group].size(); ++i)
       if (const Tensor grad = gradient_of(groups_[group][i]); grad.defined()) {
-        require_reduced(groups_[group][i].param, type_name(),
-                        "leave no_sync before the last backward");
+        const Slot& slot = groups_[group][i];
+        require_reduced(slot.param, type_name(), "leave no_sync before the last backward");
+        if (!slot.master.defined() && materializes_master_grads())
+          require_unscaled_gradient(slot.param, str(type_name(), ".step"));
         updates.push_back(prepare(group, i, grad));
       }
   return updates;

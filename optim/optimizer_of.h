@@ -29,6 +29,11 @@ template <class Visit> void visit_if_on(std::string_view name, bool& option, con
   if (option) visit(name, option);
 }
 
+/** As above, for an option that is on in most programs. */
+template <class Visit> void visit_if_off(std::string_view name, bool& option, const Visit& visit) {
+  if (!option) visit(name, option);
+}
+
 /** The implementation of a concrete optimizer. Rule is a struct such as SgdRule. */
 template <class Rule> class OptimizerOf : public Optimizer {
  public:

@@ -79,11 +79,11 @@ struct MZ_API FusedSgdRule : SgdRuleBase<FusedSgdOptions> {
   static void check(const Options& options);
   /** Returns the settings of an update; `fresh` if the momentum buffer is new. */
   static SgdSettings settings(const Options& options, std::int64_t step, bool fresh);
-  /** Calls `visit` with the name of each option but materialize_master_grads, and a reference to
-   *  it. Like apex's, the state dict does not have that one, which changes no result. */
+  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     SgdRuleBase::fields(o, visit);
     visit("wd_after_momentum", o.wd_after_momentum);
+    visit_if_off("materialize_master_grads", o.materialize_master_grads, visit);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include "../../autograd/recompute.h"
 #include "casting.h"
+#include "overrides.h"
 
 namespace mezzo::amp {
 
@@ -10,7 +11,8 @@ RecordedCasts RecordedCasts::here() {
   return {.active = state.active,
           .low = state.low,
           .cache_enabled = state.cache != nullptr,
-          .from_guard = state.from_guard};
+          .from_guard = state.from_guard,
+          .overrides = OverriddenTags::here()};
 }
 
 namespace detail {
@@ -20,6 +22,7 @@ struct RecordedScope::State {
   CastHook* hook;
   bool barred;
   GuardFrame frame;
+  std::unique_ptr<policy_override> overrides;
 };
 
 RecordedScope::RecordedScope(const RecordedCasts& recorded) : state_(new State) {
@@ -31,12 +34,14 @@ RecordedScope::RecordedScope(const RecordedCasts& recorded) : state_(new State) 
                    .cache_enabled = recorded.cache_enabled,
                    .strict = recorded.from_guard,
                    .outer = nullptr};
+  state_->overrides = OverriddenTags::restore(recorded.overrides.get());
   hooks.casts_barred = false;
   ThreadCasts::here().open(state_->frame);
 }
 
 RecordedScope::~RecordedScope() {
   ThreadCasts::here().close(state_->frame);
+  state_->overrides.reset();
   thread_hooks().cast = state_->hook;
   thread_hooks().casts_barred = state_->barred;
 }

@@ -84,10 +84,31 @@ policy_override::~policy_override() {
               "policy_override: guards must close in reverse order of opening");
 }
 
+std::shared_ptr<const OverriddenTags> OverriddenTags::here() {
+  if (!innermost) return nullptr;
+  const auto recorded = std::make_shared<OverriddenTags>();
+  for (const policy_override* scope = innermost; scope; scope = scope->outer_) {
+    recorded->tags.insert(recorded->tags.end(), scope->tags_.begin(), scope->tags_.end());
+    if (scope->replaces_outer_) break;
+  }
+  return recorded;
+}
+
+std::unique_ptr<policy_override> OverriddenTags::restore(const OverriddenTags* recorded) {
+  if (!recorded && !innermost) return nullptr;
+  auto scope = std::make_unique<policy_override>(
+      std::initializer_list<std::pair<std::string_view, Precision>>{});
+  if (recorded) scope->tags_ = recorded->tags;
+  scope->replaces_outer_ = true;
+  return scope;
+}
+
 Precision effective_tag(const OpInfo& op) {
-  for (const policy_override* scope = innermost; scope; scope = scope->outer_)
+  for (const policy_override* scope = innermost; scope; scope = scope->outer_) {
     for (const auto& [named, tag] : scope->tags_)
       if (named == &op) return tag;
+    if (scope->replaces_outer_) break;
+  }
   Registrations& all = registrations();
   if (all.count.load(std::memory_order_acquire) == 0) return op.traits.precision;
   const std::lock_guard lock(all.mutex);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -39,8 +40,21 @@ class MZ_API policy_override {
 
  private:
   friend MZ_API Precision effective_tag(const OpInfo& op);
+  friend struct OverriddenTags;
   std::vector<std::pair<const OpInfo*, Precision>> tags_;
+  bool replaces_outer_ = false;  // outer overrides do not hold
   policy_override* outer_;
+};
+
+/** The overrides of a thread at one time, for a computation that runs again later. */
+struct MZ_API OverriddenTags {
+  std::vector<std::pair<const OpInfo*, Precision>> tags;  // those of inner scopes first
+
+  /** Returns the overrides of the calling thread; null if there are none. */
+  static std::shared_ptr<const OverriddenTags> here();
+  /** Opens a scope in which just these overrides hold; none for null. Returns null if that is so
+   *  already. */
+  static std::unique_ptr<policy_override> restore(const OverriddenTags* recorded);
 };
 
 /** Returns the tag in force for an op on this thread: that of the innermost override that names

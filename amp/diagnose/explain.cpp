@@ -61,7 +61,8 @@ std::string summary(const nn::Module& model) {
 /** Returns why a tensor has its dtype; empty if that is obvious. */
 std::string reason(SessionCore& core, const nn::Module& owner, const nn::NamedTensor& entry) {
   const Properties& p = core.properties;
-  if (core.masters.find(entry.tensor)) return ", with an f32 master";
+  if (const Master* const master = core.masters.find(entry.tensor))
+    return master->is_updated() ? ", with an f32 master" : ", with its f32 value";
   const bool converts = p.model_dtype() && is_low(*p.model_dtype());
   if (!converts || is_low(entry.tensor.dtype())) return "";
   if (!eligible(entry.tensor.dtype())) return ", kept: f64, integers and bool are never cast";

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/gradient_mark.h"
+#include "../../autograd/node.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/text/text.h"
@@ -12,6 +15,10 @@
 #include "gradient_check.h"
 
 namespace mezzo::amp {
+
+namespace {
+constexpr std::string_view kScaleLoss = "amp::scale_loss";
+}
 
 using optim::Optimizer;
 using optim::Slot;
@@ -50,8 +57,24 @@ std::string AmpOptimizerState::pending_text() const {
 }
 
 void AmpOptimizerState::prepare(Seen& seen) {
-  const bool keeps_low = holds_gradients_ && keeps_gradients_scaled(*core, *optimizer());
-  gradients.prepare(*optimizer(), seen, keeps_low);
+  sync_masters_gradients(*optimizer(), kScaleLoss, holds_gradients_);
+  gradients.prepare(*optimizer(), seen);
+}
+
+void AmpOptimizerState::delay(Seen& seen, const ScaleValue& scale) {
+  gradients.delay(*optimizer(), seen);
+  pending = scale;
+}
+
+void AmpOptimizerState::refresh_pending() {
+  if (!pending) return;
+  bool any = false;
+  each_slot(*optimizer(), [&](const Slot& slot) {
+    any = any || gradient_scale(slot.param) == GradientScale::delayed;
+  });
+  if (any) return;
+  pending.reset();
+  gradients.forget(*optimizer());
 }
 
 std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const ScaleValue& scale) {
@@ -60,7 +83,7 @@ std::pair<optim::Factor, optim::Factor> AmpOptimizerState::merge_with(const Scal
                                           : full({}, scale.on_host, {.dtype = DType::f64});
   if (device_of_params(*optimizer()) != have.device()) have = have.to(cpu);
   merged_ = {have};
-  if (!holds_gradients_ && !gradients.has_stash()) return {1, 1};
+  if (!holds_gradients_ && !gradients.has_stash(*optimizer())) return {1, 1};
   const Device device = have.device();
   const Tensor held = held_scale_.defined() ? held_scale_.to(device)
                                             : ones({}, {.dtype = DType::f64, .device = device});
@@ -90,7 +113,7 @@ void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
 }
 
 void AmpOptimizerState::finish() {
-  gradients.finish();
+  gradients.finish(*optimizer());
   pending.reset();
   if (merged_.empty()) return;
   held_scale_ = merged_[0];
@@ -100,7 +123,8 @@ void AmpOptimizerState::finish() {
 
 // ---- the step -----------------------------------------------------------------------------------
 
-void AmpOptimizerState::require_unscaled(std::string_view op) const {
+void AmpOptimizerState::require_unscaled(std::string_view op) {
+  refresh_pending();
   if (in_scope)
     refuse(op, "the gradients are still scaled: a scale_loss scope over this optimizer is open",
            "close the scope, or leave its block, before the step");
@@ -109,9 +133,11 @@ void AmpOptimizerState::require_unscaled(std::string_view op) const {
            str("the gradients are still scaled: the last scale_loss delayed unscaling ",
                pending_text(), " in ", optimizer()->type_name(), " (", name, ")"),
            "run a scope without delay_unscale and call step(), or zero_grad() to drop them");
+  AmpOptimizerState* const self = this;
+  core->require_no_other_pending(op, {&self, 1});
 }
 
-void AmpOptimizerState::require_stepped(std::string_view op) const {
+void AmpOptimizerState::require_stepped(std::string_view op) {
   require_unscaled(op);
   const std::string of = str(" of ", optimizer()->type_name(), " (", name, ")");
   if (stored_error)
@@ -119,11 +145,7 @@ void AmpOptimizerState::require_stepped(std::string_view op) const {
   if (raised_by && found.raised())
     refuse(op, "an overflow is pending for the next step" + of,
            "call step() first; it will be skipped");
-  bool has_gradients = unscaled;
-  each_slot(*optimizer(), [&](const Slot& slot) {
-    has_gradients = has_gradients || (slot.master.defined() && slot.master.grad().defined());
-  });
-  if (has_gradients)
+  if (unscaled)
     refuse(op, "gradients are pending for a step" + of + " and would not be saved",
            "call step() first, or zero_grad() to drop them");
 }
@@ -141,7 +163,8 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
         ScaleValue{.on_device = held_scale_}.inverse(device_of_params(optimizer)) * unscale.number;
   if (optimizer.skips_now(skips_if)) return StepResult::skipped;
   bring_masters_up_to_date(*core, optimizer);
-  if (!holds_gradients_) require_masters_gradients(optimizer);
+  sync_masters_gradients(optimizer, str(optimizer.type_name(), ".step"), holds_gradients_);
+  set_zero_gradients(optimizer);
   return std::nullopt;
 }
 
@@ -152,8 +175,6 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
     scaler->finish_step(*clock, found);
   }
   if (result.is_known() && result == StepResult::no_grads) return;
-  drop_masters_gradients(optimizer);
-  holds_gradients_ = false;
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
 
@@ -190,7 +211,7 @@ void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
 // ---- other hooks --------------------------------------------------------------------------------
 
 void AmpOptimizerState::forget_gradients() {
-  gradients.forget();
+  gradients.forget(*optimizer());
   merged_.clear();
   held_scale_ = {};
   holds_gradients_ = false;
@@ -203,6 +224,24 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
   forget_gradients();
 }
 
+void AmpOptimizerState::finish_gradients() {
+  refresh_pending();
+  sync_masters_gradients(*optimizer());
+  if (!pending && !raised_by && !holds_gradients_) return;
+  optim::FoundInf nonfinite = optim::FoundInf::reset_on(cpu);
+  if (pending && !holds_gradients_ && !keeps_gradients_scaled(*core, *optimizer())) {
+    const NoGradNoCasts plain_ops;
+    Seen seen;
+    std::vector<GradientSum> sums;
+    collect(seen, *pending, sums);
+    unscale(std::move(sums), nonfinite);
+    finish();
+  }
+  const bool drops =
+      nonfinite.raised() || pending || holds_gradients_ || (raised_by && found.raised());
+  if (drops) optimizer()->zero_grad();
+}
+
 void AmpOptimizerState::forget_iteration() {
   if (std::exchange(raised_by, nullptr)) found.reset();
   for (const optim::FoundInf& flag : delayed) flag.reset();
@@ -210,10 +249,40 @@ void AmpOptimizerState::forget_iteration() {
   optimizer()->zero_grad();
 }
 
+void AmpOptimizerState::require_own(std::string_view op, const SessionCore* core,
+                                    std::span<const Slot> slots,
+                                    const std::function<std::string(const Tensor&)>& name_of) {
+  for (const Slot& slot : slots) {
+    const GradState* const state = find_grad_state(slot.param);
+    if (!state || state->session_holders == 0 || state->session == core) continue;
+    std::string weight = name_of(slot.param);
+    if (weight.empty())
+      weight = static_cast<const SessionCore*>(state->session)->name_of(slot.param);
+    fail<StateError>(
+        op, {.what = "a weight belongs to an optimizer of another session",
+             .got = str(weight.empty() ? "a weight" : "\"" + weight + "\"", ", ", slot.param),
+             .expected = "all optimizers of a weight in one session",
+             .hint = "pass them to one amp::initialize, or close the other session"});
+  }
+}
+
+void AmpOptimizerState::hold(std::span<Slot> slots) {
+  if (!core->enabled()) return;
+  for (const Slot& slot : slots) {
+    GradState& state = grad_state(slot.param);
+    state.session = core.get();
+    ++state.session_holders;
+  }
+}
+
 void AmpOptimizerState::before_add(Optimizer& optimizer, std::span<Slot> slots) {
+  if (!core->enabled()) return;
+  require_own("add_param_group", core.get(), slots,
+              [&](const Tensor& param) { return core->name_of(param); });
   MasterChanges changes(core->masters);
   create_masters(*core, optimizer, slots, changes);
   changes.commit();
+  hold(slots);
 }
 
 /** Updates the masters of 16-bit parameters that the program has written to, as a step does. */
@@ -229,7 +298,12 @@ void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {
 }
 
 void AmpOptimizerState::detached(Optimizer& optimizer) noexcept {
-  each_slot(optimizer, [](Slot& slot) { slot.master = {}; });
+  each_slot(optimizer, [&](Slot& slot) {
+    slot.master = {};
+    GradState* const state = find_grad_state(slot.param);
+    if (state && state->session == core.get() && state->session_holders > 0)
+      --state->session_holders;
+  });
   std::erase(core->optimizers, this);
   clock = nullptr;
 }

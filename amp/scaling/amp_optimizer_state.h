@@ -5,6 +5,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,22 +48,41 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   // unscaled: gradients were unscaled, since the last step under scale_loss, else since update().
   // The others are GradScaler's: step() was called, and a gradient was used, since update().
   bool unscaled = false, stepped = false, had_gradients = false;
+  // GradScaler's: of the last fused step, if it is not known whether that has unscaled gradients.
+  std::optional<optim::StepResult> fused_result = {};
 
   // ---- for scopes -------------------------------------------------------------------------------
   std::optional<ScaleValue> pending;  // of gradients that a scope with delay_unscale left scaled
   bool in_scope = false;
   std::exception_ptr stored_error;  // from the end of a scope; the next step rethrows it
-  ScopeGradients gradients;
+  ScopeGradients gradients{core ? &core->stash : nullptr};
   // Of the loss whose overflow may have raised the flag `found`: the next step depends on it.
   LossScaler* raised_by = nullptr;
   // Of each loss: raised by an overflow that a scope with delay_overflow_check has found. The next
   // scope of the loss that checks, adds it to `found`. In use if LossScaler::delayed lists this.
   std::vector<optim::FoundInf> delayed;
 
+  /** Throws if an optimizer of another session holds one of the parameters. `name_of` returns the
+   *  name of a parameter, or nothing. Errors: StateError that names the parameter. */
+  static void require_own(std::string_view op, const SessionCore* core,
+                          std::span<const optim::Slot> slots,
+                          const std::function<std::string(const Tensor&)>& name_of);
+  /** Records that an optimizer of this session holds the parameters. */
+  void hold(std::span<optim::Slot> slots);
+
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;
-  /** Sets the earlier gradients aside; see ScopeGradients. */
+  /** Sets the earlier gradients aside; see ScopeGradients. Errors: StateError for gradients from a
+   *  backward pass outside scale_loss, where those cannot be used. */
   void prepare(Seen& seen);
+  /** Leaves the new gradients scaled, as `scale` says. */
+  void delay(Seen& seen, const ScaleValue& scale);
+  /** Forgets `pending` if the program has removed all gradients that were left scaled. */
+  void refresh_pending();
+  /** Unscales what delay_unscale left scaled, when the session ends. Drops all gradients instead if
+   *  one is non-finite, if the next step would be skipped, or if a step would unscale them. Waits
+   *  for the device. */
+  void finish_gradients();
   /** Appends the unscaling of this optimizer's new gradients to `sums`, and creates missing
    *  masters. finish() applies the result. */
   void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums);
@@ -74,11 +94,12 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
    *  does nothing if it is not raised. */
   void depend_on_flag(LossScaler& of_loss);
-  /** Throws unless the gradients have been unscaled. Errors: StateError. */
-  void require_unscaled(std::string_view op) const;
+  /** Throws unless the gradients have been unscaled, those of parameters that other optimizers of
+   *  the session share too. Errors: StateError. */
+  void require_unscaled(std::string_view op);
   /** Throws if gradients, an error or a skip are pending for a step. Waits for the device. Errors:
    *  StateError that says how to finish the iteration. */
-  void require_stepped(std::string_view op) const;
+  void require_stepped(std::string_view op);
   /** Drops all state that is pending for a step: scaled gradients, a skip, an error. */
   void forget_iteration();
 
@@ -104,7 +125,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
 
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
   Tensor held_scale_;
-  bool holds_gradients_ = false;  // a scope since the last step has set held_scale_
+  bool holds_gradients_ = false;  // a scope since zero_grad() has set held_scale_
   // Between collect() and finish(): the scale of new and earlier gradients, and what the factors
   // point to.
   std::vector<Tensor> merged_;

@@ -111,11 +111,53 @@ Tensor GradScaler::scale(const Tensor& x) {
   return scaler_->times(x);
 }
 
+namespace {
+
+/** Marks all gradients of the optimizer. */
+void mark_gradients(const Optimizer& optimizer, GradientScale scale) {
+  each_slot(optimizer, [&](const optim::Slot& slot) { mark_gradient(slot.param, scale); });
+}
+
+/** Returns true if a gradient of the optimizer, or a part of it, was unscaled before. */
+bool any_unscaled(const Optimizer& optimizer) {
+  bool any = false;
+  each_slot(optimizer,
+            [&](const optim::Slot& slot) { any = any || is_unscaled(gradient_scale(slot.param)); });
+  return any;
+}
+
+/** Leaves only what is still scaled in x where y was unscaled before. */
+void subtract_unscaled(const std::vector<GradientSum>& sums) {
+  for (const GradientSum& sum : sums)
+    if (sum.tensors.y.defined()) {
+      const optim::AxpbyTensors item{sum.tensors.x, sum.tensors.y, sum.tensors.x};
+      optim::axpby({&item, 1}, 1, -1);
+    }
+}
+
+}  // namespace
+
+/** Waits for the results of fused steps: those that were skipped have not unscaled gradients. */
+void GradScaler::find_unscaled() {
+  for (const auto& state : optimizers_) {
+    const std::optional<StepResult> result = std::exchange(state->fused_result, {});
+    if (!result || !state->optimizer()) continue;
+    const bool unscaled = *result == StepResult::stepped;
+    each_slot(*state->optimizer(), [&](const optim::Slot& slot) {
+      GradientMark mark = gradient_mark(slot.param);
+      if (mark.scale != GradientScale::in_update) return;
+      mark.scale = GradientScale::unscaled;
+      restore_gradient(slot.param, slot.param.grad(), unscaled ? mark : GradientMark{});
+    });
+  }
+}
+
 /** Raises the optimizer's flag for a non-finite gradient, and unscales the gradients if
- *  `unscales`. */
+ *  `unscales`, unless they were unscaled before. */
 void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   const NoGradNoCasts plain_ops;
   const Optimizer& optimizer = *state.optimizer();
+  if (any_unscaled(optimizer)) find_unscaled();
   std::vector<GradientSum> sums = gradients_of(
       optimizer, state.index, unscales ? "GradScaler.unscale_" : "GradScaler.step", unscales);
   Receivers receivers;
@@ -126,9 +168,12 @@ void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   const optim::FoundInf& found = move_to(device, state.found);
   if (unscales && !sums.empty()) {
     const ScaleValue scale = scaler_->on(device);
-    for (GradientSum& sum : sums) sum.a = scale.inverse(sum.tensors.x.device());
+    subtract_unscaled(sums);
+    for (GradientSum& sum : sums)
+      if (sum.tensors.out.defined()) sum.a = scale.inverse(sum.tensors.x.device());
   }
   unscale(std::move(sums), found);
+  if (unscales) mark_gradients(optimizer, GradientScale::unscaled);
   // The update of the scale depends on whether there were gradients.
   state.had_gradients = agree(receivers, *scaler_, found, state.had_gradients);
 }
@@ -154,7 +199,8 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   AmpOptimizerState& state = state_of(op, optimizer);
   if (state.stepped)
     refuse(op, "step was called already since the last update", "call update() first");
-  const bool fused = !state.unscaled && optimizer.unscales_itself();
+  if (!state.unscaled && any_unscaled(optimizer)) find_unscaled();
+  const bool fused = !state.unscaled && optimizer.unscales_itself() && !any_unscaled(optimizer);
   if (!state.unscaled) examine(state, !fused);
   state.unscaled = !fused;  // if the step throws, the next must not unscale again
   const bool has_gradients = !gradients_of(optimizer, state.index, op, false).empty();
@@ -174,7 +220,15 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
     throw;
   }
   state.stepped = true;
-  state.had_gradients |= !result.is_known() || result == StepResult::stepped;
+  const bool may_have_stepped = !result.is_known() || result == StepResult::stepped;
+  state.had_gradients |= may_have_stepped;
+  // A fused step unscales within its update, unless it is skipped.
+  if (!fused || (result.is_known() && result == StepResult::stepped)) {
+    mark_gradients(optimizer, GradientScale::unscaled);
+  } else if (!result.is_known() && !Capture::current()) {
+    mark_gradients(optimizer, GradientScale::in_update);
+    state.fused_result = result;
+  }
   return result;
 }
 

@@ -30,6 +30,9 @@ struct GradScalerOptions {
  *    scaler.scale(loss).backward();
  *    scaler.step(optimizer);
  *    scaler.update();
+ *  A gradient is unscaled once, also if several optimizers hold its parameter or step with it
+ *  again; if a backward pass adds to it later, only what is new is unscaled. Unlike PyTorch, which
+ *  divides the whole by the scale for each optimizer and step.
  *  One scaler may serve several losses and optimizers. An overflow in any of them reduces the
  *  scale; it skips the step of the optimizer whose gradients overflowed. The constructor and the
  *  setters throw ValueError. */
@@ -123,6 +126,7 @@ class MZ_API GradScaler {
   void end_iteration(bool drops_overflows);
   void require_scaled(std::string_view op) const;
   AmpOptimizerState& state_of(std::string_view op, optim::Optimizer& optimizer);
+  void find_unscaled();
   void examine(AmpOptimizerState& state, bool unscales);
 
   std::shared_ptr<LossScaler> scaler_;

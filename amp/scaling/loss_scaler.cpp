@@ -72,8 +72,7 @@ void LossScaler::check(const ScaleState& s) {
   require(s.most > 0, "max_scale", s.most, "a number > 0");
   require(s.least >= 0 && s.least <= s.most && std::isfinite(s.stored(s.least)), "min_scale",
           s.least, "a number from 0 to max_scale");
-  const double scale = s.stored(s.scale);
-  require(std::isfinite(scale) && scale > 0, "scale", s.scale, "a finite number > 0");
+  require(is_usable_scale(s.scale), "scale", s.scale, "a number from 2^-126 to 3.4e38");
   require(s.tolerance >= 0 && s.tolerance <= s.hysteresis, "hysteresis_tracker",
           static_cast<double>(s.tolerance), "a count up to hysteresis");
   require(s.unskipped >= 0, "the counter", static_cast<double>(s.unskipped), "at least 0");

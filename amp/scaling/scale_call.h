@@ -12,6 +12,12 @@ namespace mezzo::amp {
 /** The smallest normal f32, the lower bound of every scale: 1 / scale stays finite. */
 inline constexpr double kScaleFloor = 0x1p-126;
 
+/** Returns true for a scale that f32 can hold, and 1 / scale too. */
+inline bool is_usable_scale(double scale) {
+  const auto stored = static_cast<float>(scale);
+  return stored >= kScaleFloor && stored - stored == 0;
+}
+
 /** A loss scale: the rule that updates it, its counters and the check in progress. */
 struct ScaleState {
   double growth = 2;            // factor of a growth

@@ -42,14 +42,6 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
   return session;
 }
 
-/** Returns the parameters whose gradients an earlier scope has left scaled. */
-Seen params_left_scaled(const Links& links) {
-  Seen seen;
-  for (const auto& link : links)
-    if (link->pending) ScopeGradients::mark_seen(*link->optimizer(), seen);
-  return seen;
-}
-
 /** Returns what reduces the optimizers' gradients over several processes. */
 Receivers receivers_of(const Links& links) {
   Receivers receivers;
@@ -87,12 +79,16 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                            .hint = "set num_losses in amp::initialize"});
   scale_ = core_->scalers[static_cast<std::size_t>(options_.loss_id)]->on(unscaled.device());
   for (const auto& link : links_) {
+    link->refresh_pending();
     if (link->in_scope)
       refuse(kOp, "nested scale_loss over one optimizer", "close the outer scope first");
     if (link->pending && !link->pending->equals(scale_))
       refuse(kOp, str("gradients are still scaled by another scale: ", link->pending_text()),
              "use one loss_id until a scope without delay_unscale, or call zero_grad()");
   }
+  std::vector<AmpOptimizerState*> own;
+  for (const auto& link : links_) own.push_back(link.get());
+  core_->require_no_other_pending(kOp, own);
   const bool multiplies = scale_.on_device.defined() || scale_.on_host != 1;
   inert_ = !multiplies && !core_->properties.masters() && !core_->checks_gradients() &&
            std::none_of(links_.begin(), links_.end(),
@@ -106,9 +102,12 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     for (const auto& link : links_) bring_masters_up_to_date(*core_, *link->optimizer(), changes);
     changes.commit();
     // Sets the earlier gradients aside; leaves them all if it throws.
-    Seen seen = params_left_scaled(links_);
-    for (const auto& link : links_)
-      if (!link->pending) link->prepare(seen);
+    // Those that delay_unscale left scaled stay.
+    std::erase_if(core_->stash, [](const auto& earlier) {
+      return gradient_scale(earlier.second.param) != GradientScale::delayed;
+    });
+    Seen seen;
+    for (const auto& link : links_) link->prepare(seen);
     for (const auto& link : links_) link->gradients.enter();
   }
   for (const auto& link : links_) link->in_scope = true;
@@ -215,7 +214,8 @@ void ScaledLoss::close() {
     if (!inert_ && options_.delay_unscale) {
       // The gradients stay scaled, for a later scope of this loss and scale.
       if (scale_.on_device.defined()) scale_.on_device = scale_.on_device.clone();
-      for (const auto& link : links_) link->pending = scale_;
+      Seen seen;
+      for (const auto& link : links_) link->delay(seen, scale_);
     } else if (!inert_) {
       unscale_and_check();
     }
@@ -231,14 +231,9 @@ void ScaledLoss::abandon() {
   if (!core_) return;
   std::erase_if(links_, [](const auto& link) { return !link->optimizer(); });
   if (!inert_) {
-    // With delay_unscale, new and earlier gradients are accumulated in one tensor. They stay, and
-    // stay marked as scaled.
-    Seen seen = params_left_scaled(links_);
-    for (const auto& link : links_)
-      if (link->pending)
-        link->gradients.forget_results();
-      else
-        link->gradients.roll_back(*link->optimizer(), seen);
+    // Those that delay_unscale left scaled, to which this scope has added, stay.
+    Seen seen;
+    for (const auto& link : links_) link->gradients.roll_back(*link->optimizer(), seen);
   }
   leave();
 }
@@ -279,9 +274,40 @@ void SessionCore::require_no_scope(std::string_view op) const {
            "close the scope, or leave its block, and call step() first");
 }
 
+void SessionCore::require_no_other_pending(std::string_view op,
+                                           std::span<AmpOptimizerState* const> own) const {
+  for (AmpOptimizerState* const other : optimizers) {
+    if (std::find(own.begin(), own.end(), other) != own.end()) continue;
+    other->refresh_pending();
+    if (!other->pending) continue;
+    Seen shared;
+    each_slot(*other->optimizer(), [&](const optim::Slot& slot) {
+      if (gradient_scale(slot.param) == GradientScale::delayed) shared.insert(slot.param.impl());
+    });
+    for (AmpOptimizerState* const one : own)
+      each_slot(*one->optimizer(), [&](const optim::Slot& slot) {
+        if (shared.count(slot.param.impl()) > 0)
+          refuse(op,
+                 str("the gradient of ", slot.param,
+                     " is still scaled: a scale_loss with delay_unscale left it so for another "
+                     "optimizer, ",
+                     other->optimizer()->type_name(), " (", other->name, ")"),
+                 "pass both optimizers to the scopes, or run one without delay_unscale over that "
+                 "optimizer first");
+      });
+  }
+}
+
+void SessionCore::gradients_removed(std::span<const Tensor> params) const {
+  for (const Tensor& param : params) {
+    stash.erase(param.impl());
+    if (const Master* const master = masters.find(param)) master->master.set_grad({});
+  }
+}
+
 void SessionCore::require_between_iterations(std::string_view op) const {
   require_no_scope(op);
-  for (const AmpOptimizerState* link : optimizers) link->require_stepped(op);
+  for (AmpOptimizerState* const link : optimizers) link->require_stepped(op);
   for (const auto& scaler : scalers)
     for (const auto& link : scaler->delayed)
       if (link->delayed[scaler->index].raised())

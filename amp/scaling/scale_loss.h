@@ -30,8 +30,10 @@ struct ScaleLossOptions {
 class MZ_API ScaledLoss {
  public:
   /** Opens the scope. Errors: StateError without a session, for an optimizer that belongs to no
-   *  session, to another one, or to an open scope, and if gradients are pending that another scale
-   *  made; ValueError for a loss_id out of range. Nothing has changed then. */
+   *  session, to another one, or to an open scope, if gradients are pending that another scale
+   *  made or that delay_unscale left scaled for another optimizer, and at levels with masters if
+   *  backward ran outside a scope or the program has written to a scaled gradient; ValueError for
+   *  a loss_id out of range. Nothing has changed then. */
   ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
              const ScaleLossOptions& options = {});
   /** Takes over the scope; destroying `other` then does nothing. */
@@ -68,7 +70,9 @@ class MZ_API ScaledLoss {
 
 /** Calls body(loss times scale), which runs backward(), then unscales the gradients of all
  *  parameters of `optimizers` and checks them for overflow. Pass every optimizer whose parameters
- *  receive gradients here. If body throws, its gradients are dropped, earlier ones stay, and the
+ *  receive gradients here. Gradients live until zero_grad(), at every level; those of a weight of
+ *  several optimizers are unscaled once. Unlike apex, whose masters lose them at the step. If body
+ *  throws, its gradients are dropped, earlier ones stay, and the
  *  exception is rethrown. The loss is converted to f32; gradients are unscaled in f32. Errors: as
  *  ScaledLoss. */
 template <class Body>

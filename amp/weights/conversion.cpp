@@ -1,9 +1,20 @@
 #include "conversion.h"
 
+#include <unordered_map>
+
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/node.h"
+#include "../../autograd/ops/arithmetic.h"
+#include "../../autograd/ops/compare.h"
+#include "../../autograd/ops/create.h"
+#include "../../autograd/ops/functions.h"
+#include "../../autograd/ops/join.h"
+#include "../../autograd/ops/operators.h"
+#include "../../autograd/ops/reduce.h"
+#include "../../autograd/ops/selection.h"
 #include "../../autograd/rebind.h"
 #include "../../tensor/text/text.h"
+#include "optimizer_masters.h"
 
 namespace mezzo::amp {
 
@@ -39,7 +50,7 @@ void Conversion::plan_module(const nn::Module& module, DType dtype, bool keep_ba
 
 void Conversion::plan_tensor(const Tensor& leaf, DType dtype) {
   if (!eligible(leaf.dtype()) || leaf.dtype() == dtype) return;
-  if (!index_.emplace(leaf.impl(), changes_.size()).second) return;
+  if (!planned_.insert(leaf.impl()).second) return;
   const Tensor original = leaf.detach(), grad = leaf.grad();
   changes_.push_back({leaf, original, original.to(dtype), grad,
                       grad.defined() ? grad.detach().to(dtype) : Tensor{}});
@@ -61,11 +72,64 @@ void Conversion::undo() const {
   }
 }
 
-Tensor Conversion::original(const Tensor& param) const {
-  const auto found = index_.find(param.impl());
-  if (found == index_.end()) return {};
-  const Tensor& original = changes_[found->second].original;
-  return original.dtype() == f32 ? original : Tensor{};
+void Conversion::keep_originals(SessionCore& core) const {
+  const NoGradNoCasts plain_ops;
+  MasterChanges kept(core.masters);
+  for (const Change& change : changes_)
+    if (is_low(change.leaf.dtype())) kept.keep(change.leaf, change.original.to(f32));
+  kept.commit();
+}
+
+namespace {
+
+/** What the conversion of a tensor to 16 bits has lost, as f32[5]: the number of elements that
+ *  became infinite, the largest error and magnitude, the numbers of elements that became zero and
+ *  that were not zero. */
+Tensor loss_numbers(const Tensor& from, const Tensor& to) {
+  const Tensor x = from.to(f32), y = to.to(f32), finite = isfinite(x), kept = isfinite(y);
+  const Tensor zeros = zeros_like(x);
+  return stack({count_nonzero(logical_and(finite, logical_not(kept))).to(f32),
+                max(abs(where(logical_and(finite, kept), x - y, zeros))),
+                max(abs(where(finite, x, zeros))),
+                count_nonzero(logical_and(x != 0, y == 0)).to(f32), count_nonzero(x).to(f32)});
+}
+
+/** Returns what has happened to a tensor; empty if its largest element was rounded only, and less
+ *  than 1 % of the others became zero. */
+std::string_view loss_text(DType dtype, std::span<const float> numbers) {
+  const float unit = dtype == f16 ? 0x1p-11f : 0x1p-8f;
+  if (numbers[0] > 0) return "has values that become infinite";
+  if (numbers[1] > unit * numbers[2] * 1.01f) return "has only values that lose digits";
+  if (numbers[3] > 0.01f * numbers[4]) return "has values that become zero";
+  return {};
+}
+
+}  // namespace
+
+std::string Conversion::losses(std::span<const nn::Module> models) const {
+  const NoGradNoCasts plain_ops;
+  std::vector<const Change*> lowered;
+  std::vector<Tensor> numbers;
+  for (const Change& change : changes_) {
+    if (!is_low(change.converted.dtype()) || change.leaf.numel() == 0) continue;
+    lowered.push_back(&change);
+    numbers.push_back(loss_numbers(change.original, change.converted).to(cpu));
+  }
+  std::unordered_map<const TensorImpl*, std::string_view> found;
+  for (std::size_t i = 0; i < lowered.size(); ++i)
+    if (const std::string_view text =
+            loss_text(lowered[i]->converted.dtype(), {numbers[i].data<float>(), 5});
+        !text.empty())
+      found.emplace(lowered[i]->leaf.impl(), text);
+  std::string out;
+  for (const nn::Module& model : models)
+    for (const auto& list : {model.named_parameters(), model.named_buffers()})
+      for (const nn::NamedTensor& entry : list)
+        if (const auto at = found.find(entry.tensor.impl()); at != found.end()) {
+          out += str(out.empty() ? "" : ", ", entry.name, " ", at->second);
+          found.erase(at);
+        }
+  return out;
 }
 
 Restoration::Restoration(SessionCore& core) : core_(core) {
@@ -73,7 +137,8 @@ Restoration::Restoration(SessionCore& core) : core_(core) {
   for (const Tensor& leaf : core.lowered) {
     if (!is_low(leaf.dtype())) continue;  // the user has converted it to another type
     const Master* entry = core.masters.find(leaf);
-    const Tensor grad = entry ? entry->master.grad() : leaf.grad();
+    const Tensor grad =
+        entry && entry->is_updated() ? masters_gradient(leaf, entry->master) : leaf.grad();
     if (grad.defined()) (void)grad_state(leaf);  // allocate it here, so that apply() does not
     originals_.push_back({leaf, entry ? Masters::reconciled(*entry) : leaf.detach().to(f32),
                           grad.defined() ? grad.detach().to(leaf.device()).to(f32) : Tensor{}});

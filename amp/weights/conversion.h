@@ -4,7 +4,8 @@
 
 #include <memory>
 #include <span>
-#include <unordered_map>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "../session_core.h"
@@ -28,8 +29,11 @@ class Conversion {
   void apply(SessionCore& core) const;
   /** Restores the original elements and gradients of every planned tensor. Does not allocate. */
   void undo() const;
-  /** Returns the f32 elements that a parameter had before; undefined if it was not converted. */
-  Tensor original(const Tensor& param) const;
+  /** Keeps the f32 values of all tensors that became 16-bit in core.masters. */
+  void keep_originals(SessionCore& core) const;
+  /** Returns a text that names the tensors that the conversion made infinite, or that lose more
+   *  than rounding does; empty if there are none. Waits for the device. */
+  std::string losses(std::span<const nn::Module> models) const;
 
  private:
   struct Change {
@@ -39,7 +43,7 @@ class Conversion {
   void plan_tensor(const Tensor& leaf, DType dtype);
 
   std::vector<Change> changes_;
-  std::unordered_map<const TensorImpl*, std::size_t> index_;
+  std::unordered_set<const TensorImpl*> planned_;
 };
 
 /** A plan to turn every tensor that a session made 16-bit back into f32, with the values of its

@@ -33,16 +33,26 @@ void Masters::clear() {
 
 // ---- changes ------------------------------------------------------------------------------------
 
-Tensor MasterChanges::create(const Tensor& param, const Tensor& value) {
-  if (const Master* had = masters_.find(param)) return had->master;
+Tensor MasterChanges::create(const Tensor& param) {
+  const NoGradNoCasts plain_ops;
+  if (const Master* had = masters_.find(param)) {
+    if (had->is_updated()) return had->master;
+    reconcile(param);
+    had->master.requires_grad_();
+    adopted_.push_back(param);
+    return had->master;
+  }
   if (const auto found = made_.find(param.impl()); found != made_.end())
     return found->second.master;
-  const NoGradNoCasts plain_ops;
-  const Tensor master = value.defined() ? value.detach() : param.detach().to(f32);
+  const Tensor master = param.detach().to(f32);
   master.requires_grad_();
   created_.push_back(param);
   made_.emplace(param.impl(), Master{param, master});
   return master;
+}
+
+void MasterChanges::keep(const Tensor& param, const Tensor& value) {
+  made_.emplace(param.impl(), Master{param, value.detach()});
 }
 
 void MasterChanges::reconcile(const Tensor& param) {
@@ -64,9 +74,10 @@ void MasterChanges::commit() {
   for (auto& [impl, entry] : made_) {
     entry.master.impl()->storage->set_category(MemoryCategory::masters);
     entry.in_step();
-    entry.param.impl()->twin = Twin::low;
   }
   masters_.masters_.merge(made_);
+  for (const auto* params : {&created_, &adopted_})
+    for (const Tensor& param : *params) param.impl()->twin = Twin::low;
   for (const Pointer& pointer : pointers_) {
     *pointer.slot = pointer.master;
     pointer.master.impl()->twin = pointer.twin;
@@ -76,6 +87,7 @@ void MasterChanges::commit() {
 void MasterChanges::undo() {
   for (const Pointer& pointer : pointers_) *pointer.slot = {};
   for (const Tensor& param : created_) masters_.erase(param);
+  for (const Tensor& param : adopted_) param.impl()->twin = Twin::none;
 }
 
 }  // namespace mezzo::amp

@@ -10,7 +10,8 @@
 
 namespace mezzo::amp {
 
-/** A 16-bit parameter and its f32 master weight. */
+/** A 16-bit parameter or buffer of a session with masters, and its f32 value: the master weight if
+ *  an optimizer holds the parameter, else the value from before the session. */
 struct Master {
   Tensor param;
   Tensor master;
@@ -18,13 +19,17 @@ struct Master {
 
   /** Records that the parameter is a rounding of the master. */
   void in_step() { written = param.version(); }
+  /** Returns true if an optimizer updates the master. */
+  bool is_updated() const { return param.impl()->twin == Twin::low; }
 };
 
 /** The masters of one session. A parameter of several optimizers has one master. */
 class MZ_API Masters {
  public:
-  /** Returns the parameter's master; null if it has none. */
+  /** Returns the master of a parameter or buffer; null if it has none. */
   Master* find(const Tensor& param);
+  /** As above. */
+  const Master* find(const Tensor& param) const { return const_cast<Masters*>(this)->find(param); }
   /** Returns the value that the master should have, on the device of the parameter: the master
    *  itself, unless the parameter was written to since (clipped, loaded, averaged). Then elements
    *  that are still roundings of the master keep the master's value; the others take the
@@ -47,9 +52,11 @@ class MZ_API MasterChanges {
  public:
   explicit MasterChanges(Masters& masters) : masters_(masters) {}
 
-  /** Returns the master of a 16-bit parameter. Creates it if there is none: from `value` if given,
-   *  which it shares memory with, otherwise from the parameter converted to f32. */
-  Tensor create(const Tensor& param, const Tensor& value = {});
+  /** Returns the master of a 16-bit parameter for an optimizer to update: the f32 value that the
+   *  session has kept of it, brought up to date, else a new one converted from the parameter. */
+  Tensor create(const Tensor& param);
+  /** Keeps the f32 value of a 16-bit parameter or buffer, sharing its memory. */
+  void keep(const Tensor& param, const Tensor& value);
   /** Updates the parameter's master, if it has one, to Masters::reconciled(). */
   void reconcile(const Tensor& param);
   /** Makes an optimizer's slot refer to a master, which is marked as a `twin`. */
@@ -64,7 +71,7 @@ class MZ_API MasterChanges {
  private:
   Masters& masters_;
   std::unordered_map<const TensorImpl*, Master> made_;
-  std::vector<Tensor> created_;
+  std::vector<Tensor> created_, adopted_;  // parameters whose masters are new; were kept values
   PendingWrites writes_;
   std::vector<Master*> written_;
   struct Pointer {

@@ -1,9 +1,15 @@
 #include "optimizer_masters.h"
 
+#include "../../autograd/grad_mode.h"
+#include "../../autograd/gradient_mark.h"
+#include "../../autograd/ops/compare.h"
+#include "../../autograd/ops/create.h"
+#include "../../autograd/ops/operators.h"
+#include "../../autograd/ops/reduce.h"
+#include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
 #include "../session.h"
-#include "conversion.h"
 
 namespace mezzo::amp {
 
@@ -24,37 +30,126 @@ Device device_of_params(const Optimizer& optimizer) {
   return device.value_or(cpu);
 }
 
-void require_masters_gradients(const Optimizer& optimizer) {
-  bool of_master = false, of_low = false;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const Slot& slot : optimizer.slots(group)) {
-      if (!through_master(slot)) continue;
-      of_master = of_master || slot.master.grad().defined();
-      of_low = of_low || slot.param.grad().defined();
+namespace {
+
+[[noreturn]] void refuse_outside(std::string_view op) {
+  fail<StateError>(op, {.what = "backward ran outside scale_loss",
+                        .got = "gradients of 16-bit parameters that no scope has unscaled",
+                        .expected = "scale_loss(loss, optimizer, body) around backward",
+                        .hint = "call zero_grad() to drop them"});
+}
+
+/** Returns true if all elements are 0. Waits for the device. */
+bool is_zero(const Tensor& x) {
+  const NoGradNoCasts plain_ops;
+  return !any(x.detach() != 0).item<bool>();
+}
+
+[[noreturn]] void refuse_write(const Tensor& param, std::string_view op) {
+  fail<StateError>(op, {.what = "the gradient of a 16-bit parameter was written to",
+                        .got = str("a write to the scaled gradient of ", param),
+                        .expected = "writes to the unscaled gradient of its f32 master",
+                        .hint = "use amp::master_params(optimizer)"});
+}
+
+/** Returns true if a scope has made the master's gradient, not the program. */
+bool is_from_scope(const Tensor& master) {
+  return !master.grad().defined() || is_unscaled(gradient_scale(master));
+}
+
+}  // namespace
+
+namespace {
+
+/** What has become of a 16-bit parameter's gradient since a scope. */
+enum class GradientFate : std::uint8_t { same, removed, zero, written, outside };
+
+GradientFate fate_of(const Tensor& param) {
+  const Tensor grad = param.grad();
+  if (!grad.defined()) return GradientFate::removed;
+  const GradientMark mark = gradient_mark(param);
+  if (!mark.part.defined() || !mark.part.is_same(grad)) return GradientFate::outside;
+  if (written_since_mark(param)) {
+    if (Capture::current() || !is_zero(grad)) return GradientFate::written;
+    mark_gradient(param, GradientScale::zero);
+  }
+  return gradient_scale(param) == GradientScale::zero ? GradientFate::zero : GradientFate::same;
+}
+
+}  // namespace
+
+void sync_masters_gradients(Optimizer& optimizer) {
+  if (!optimizer.materializes_master_grads()) return;
+  each_slot(optimizer, [&](const Slot& slot) {
+    if (!through_master(slot) || !is_from_scope(slot.master) ||
+        gradient_scale(slot.param) == GradientScale::delayed)
+      return;
+    const GradientFate fate = fate_of(slot.param);
+    if (fate == GradientFate::removed || fate == GradientFate::zero) slot.master.set_grad({});
+  });
+}
+
+void sync_masters_gradients(Optimizer& optimizer, std::string_view op, bool holds_scaled) {
+  sync_masters_gradients(optimizer);
+  const bool keeps = !optimizer.materializes_master_grads();
+  if (keeps && holds_scaled) return;
+  each_slot(optimizer, [&](const Slot& slot) {
+    const GradientScale scale = gradient_scale(slot.param);
+    if (!through_master(slot) || scale == GradientScale::delayed) return;
+    if (keeps) {
+      if (slot.param.grad().defined() && scale != GradientScale::zero) refuse_outside(op);
+      return;
     }
-  if (of_low && !of_master)
-    fail<StateError>(str(optimizer.type_name(), ".step"),
-                     {.what = "backward ran outside scale_loss",
-                      .got = "gradients of 16-bit parameters, none of their masters",
-                      .expected = "scale_loss(loss, optimizer, body) around backward"});
+    if (!is_from_scope(slot.master)) return;
+    const GradientFate fate = fate_of(slot.param);
+    if (fate == GradientFate::outside) refuse_outside(op);
+    if (fate == GradientFate::written) refuse_write(slot.param, op);
+  });
+}
+
+void set_zero_gradients(Optimizer& optimizer) {
+  const NoGradNoCasts plain_ops;
+  if (!optimizer.materializes_master_grads()) return;
+  each_slot(optimizer, [](const Slot& slot) {
+    if (!through_master(slot) || slot.master.grad().defined() ||
+        gradient_scale(slot.param) != GradientScale::zero)
+      return;
+    const Tensor zeros = zeros_like(slot.master);
+    zeros.impl()->storage->set_category(MemoryCategory::gradients);
+    slot.master.set_grad(zeros);
+    mark_gradient(slot.master, GradientScale::unscaled);
+  });
+}
+
+Tensor masters_gradient(const Tensor& param, const Tensor& master) {
+  if (!is_from_scope(master) || (param.grad().defined() && master.grad().defined()))
+    return master.grad();
+  const bool is_zero = gradient_scale(param) == GradientScale::zero;
+  return is_zero ? param.grad().detach().to(f32) : Tensor{};
 }
 
 void create_masters(const SessionCore& core, const Optimizer& optimizer, std::span<Slot> slots,
-                    MasterChanges& changes, const Conversion* conversion) {
+                    MasterChanges& changes) {
   if (!core.properties.masters()) return;
   for (Slot& slot : slots) {
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
     if (!param.requires_grad() && !param.grad().defined()) continue;
-    create_master(core, optimizer, slot, changes, conversion);
+    create_master(core, optimizer, slot, changes);
   }
 }
 
 void create_master(const SessionCore& core, const Optimizer& optimizer, Slot& slot,
-                   MasterChanges& changes, const Conversion* conversion) {
-  const Tensor value = conversion ? conversion->original(slot.param) : Tensor{};
-  changes.point(slot.master, changes.create(slot.param, value),
-                keeps_gradients_scaled(core, optimizer) ? Twin::bare_master : Twin::none);
+                   MasterChanges& changes) {
+  const Tensor master = changes.create(slot.param);
+  const Twin twin = keeps_gradients_scaled(core, optimizer) ? Twin::bare_master : Twin::none;
+  if (const Master* const had = core.masters.find(slot.param);
+      had && had->is_updated() && master.impl()->twin != twin)
+    fail<StateError>("amp", {.what = "optimizers that share a weight differ in "
+                                     "materialize_master_grads",
+                             .got = str("a weight ", slot.param, " of ", optimizer.type_name()),
+                             .hint = "set it to true in all of them"});
+  changes.point(slot.master, master, twin);
 }
 
 void bring_masters_up_to_date(const SessionCore& core, Optimizer& optimizer,
@@ -86,8 +181,10 @@ void masters_in_step(SessionCore& core, Optimizer& optimizer) {
 }
 
 std::vector<Tensor> master_params(Optimizer& optimizer) {
-  if (const auto link = AmpOptimizerState::of(optimizer))
+  if (const auto link = AmpOptimizerState::of(optimizer)) {
     bring_masters_up_to_date(*link->core, optimizer);
+    sync_masters_gradients(optimizer);
+  }
   return optimizer.params();
 }
 

@@ -11,8 +11,6 @@
 
 namespace mezzo::amp {
 
-class Conversion;
-
 /** Calls f with each slot of an optimizer. */
 template <class Optimizer, class F> void each_slot(Optimizer& optimizer, const F& f) {
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
@@ -27,17 +25,24 @@ bool keeps_gradients_scaled(const SessionCore& core, const optim::Optimizer& opt
 
 /** Returns the device of all parameters; the CPU if they are on several. */
 Device device_of_params(const optim::Optimizer& optimizer);
-/** Throws if 16-bit parameters have gradients and none of their masters has. Errors: StateError. */
-void require_masters_gradients(const optim::Optimizer& optimizer);
+/** Removes the gradients of masters whose parameters' gradients the program has removed or set to
+ *  zero since. */
+void sync_masters_gradients(optim::Optimizer& optimizer);
+/** As above. `holds_scaled`: parameters may have gradients that stay scaled until the step. Errors:
+ *  StateError in the name of `op` if a 16-bit parameter has a gradient that no scope has unscaled,
+ *  or one that the program has written to. */
+void sync_masters_gradients(optim::Optimizer& optimizer, std::string_view op, bool holds_scaled);
+/** Sets the gradients of masters to zero where zero_grad(false) has done so for the parameters. */
+void set_zero_gradients(optim::Optimizer& optimizer);
+/** Returns the unscaled gradient of a parameter that has a master; undefined if there is none. */
+Tensor masters_gradient(const Tensor& param, const Tensor& master);
 
-/** Creates masters for the 16-bit parameters of `slots` that require or have gradients. Their
- * values come from `conversion`, if it holds the parameter's value before it became 16-bit. */
+/** Creates masters for the 16-bit parameters of `slots` that require or have gradients. */
 void create_masters(const SessionCore& core, const optim::Optimizer& optimizer,
-                    std::span<optim::Slot> slots, MasterChanges& changes,
-                    const Conversion* conversion = nullptr);
+                    std::span<optim::Slot> slots, MasterChanges& changes);
 /** Creates the master of a 16-bit parameter, even if it requires no gradient. */
 void create_master(const SessionCore& core, const optim::Optimizer& optimizer, optim::Slot& slot,
-                   MasterChanges& changes, const Conversion* conversion = nullptr);
+                   MasterChanges& changes);
 /** Creates missing masters of all slots and updates those whose parameters were written to.
  *  `changes` takes effect when it is committed. */
 void bring_masters_up_to_date(const SessionCore& core, optim::Optimizer& optimizer,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "../../autograd/grad_mode.h"
+#include "../../autograd/gradient_mark.h"
 #include "../../autograd/hooks.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
@@ -338,6 +339,12 @@ void DataParallel::log_unused(const std::vector<bool>& used) {
 void DataParallel::deliver(Param& param) {
   const bool single = buckets_[param.bucket].plan.is_single;
   const Tensor present = param.leaf.grad();
+  const GradientMark mark = gradient_mark(param.leaf);
+  const auto set_marked = [&](const Tensor& grad) {
+    const bool lasts = mark.scale == GradientScale::delayed || mark.scale == GradientScale::kept ||
+                       is_unscaled(mark.scale);
+    restore_gradient(param.leaf, grad, lasts ? mark : GradientMark{});
+  };
   Tensor earlier = std::exchange(param.earlier, {});
   if (!earlier.defined() && !param.unreduced) earlier = present;
   param.unreduced = false;
@@ -345,12 +352,14 @@ void DataParallel::deliver(Param& param) {
   if (keeps_wide(param)) {
     param.wide = earlier.defined() && param.wide.defined() ? add(param.wide, sum) : sum;
     sum = param.wide;
-    return param.leaf.set_grad(sum.to(param.dtype));
+    return set_marked(sum.to(param.dtype));
   }
   if (param.reduce_dtype != param.dtype) sum = sum.to(param.dtype);
   if (earlier.defined()) {
+    const bool stays = is_unscaled(mark.scale) && mark.part.is_same(earlier);
+    if (stays) return restore_gradient(param.leaf, add(earlier, sum), mark);
     add_(earlier, sum);
-    return param.leaf.set_grad(earlier);
+    return set_marked(earlier);
   }
   const Tensor own = single || options_.gradients_are_views ? sum : sum.clone();
   own.impl()->storage->set_category(MemoryCategory::gradients);

@@ -29,7 +29,9 @@ std::string dtype_hint(Inputs in) {
   if (!has_floating) return "use x.to(f32)";
   if (has_others) return str("use x.to(", narrowest, ")");
   if (has_f64) return str("f64 is never cast automatically: use x.to(", narrowest, ")");
-  return str("use x.to(", narrowest, "), or amp::autocast around the call");
+  return str("use x.to(", narrowest,
+             "), or amp::autocast around the call; amp::initialize casts the inputs of the models "
+             "that it is given, not those of their parts");
 }
 
 }  // namespace

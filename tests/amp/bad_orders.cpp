@@ -244,17 +244,6 @@ TEST_CASE("after any error under a session training continues with the same bits
   }
 }
 
-TEST_CASE("a second step needs a second backward if there are masters", "[orders]") {
-  for (const char* level : {"O2", "O5"}) {
-    Training t(options_of(level));
-    t.step();
-    const std::uint64_t before = fingerprint::of(t.optimizer);
-    CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError, "backward ran outside scale_loss");
-    CHECK(fingerprint::of(t.optimizer) == before);
-    CHECK_NOTHROW(t.step());
-  }
-}
-
 TEST_CASE(
     "a scope that throws keeps the gradients from before it, and they accumulate as without it",
     "[orders]") {

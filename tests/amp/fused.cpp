@@ -70,8 +70,10 @@ TEST_CASE("scopes of one iteration are merged at the smallest of their scales") 
   REQUIRE(optimizer.step() == StepResult::stepped);
   CHECK(values(amp::master_params(optimizer)[0])[0] == 1 - 0.875);
 
-  backward(model, optimizer, 0.5,
-           0);  // a new iteration starts with its own scale and drops the 16-bit gradients
+  backward(model, optimizer, 0.5, 0);  // without zero_grad the gradients accumulate
+  CHECK(grad() == (0.875 + 0.5) * 16);
+  optimizer.zero_grad();
+  backward(model, optimizer, 0.5, 0);  // a new iteration starts with its own scale
   CHECK(grad() == 32);
 }
 

@@ -294,8 +294,10 @@ TEST_CASE("casts of a model's inputs are recorded, and apply to every copy of th
   CHECK(x.grad().dtype() == f32);
   CHECK(net.first.weight.grad().dtype() == f16);
   // Only for the models given to initialize.
-  CHECK_THROWS_WITH_AS_TEXT(net.first(input()), DtypeError,
-                            "use x.to(f16), or amp::autocast around the call");
+  CHECK_THROWS_WITH_AS_TEXT(
+      net.first(input()), DtypeError,
+      "use x.to(f16), or amp::autocast around the call; amp::initialize casts "
+      "the inputs of the models that it is given, not those of their parts");
   CHECK_THROWS_AS(net.forward(input()), DtypeError);
 }
 

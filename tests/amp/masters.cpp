@@ -56,7 +56,7 @@ TEST_CASE("O2 accumulates updates that are too small for f16", "[masters]") {
   CHECK(values(coarse.params()[0])[0] != half[0]);
 }
 
-TEST_CASE("the step writes every 16-bit parameter and drops the masters' gradients", "[masters]") {
+TEST_CASE("the step writes every 16-bit parameter and keeps the masters' gradients", "[masters]") {
   Net net;
   optim::Adam optimizer(net.parameters(), {.lr = 0.05});
   const auto session = amp::initialize(net, optimizer, quiet("O5"));
@@ -66,7 +66,7 @@ TEST_CASE("the step writes every 16-bit parameter and drops the masters' gradien
     CHECK(optimizer.params()[0].grad().dtype() == f32);
     CHECK(net.first.weight.grad().dtype() == bf16);
     optimizer.step();
-    CHECK_FALSE(optimizer.params()[0].grad().defined());
+    CHECK(optimizer.params()[0].grad().defined());
     for (const optim::Slot& slot : optimizer.slots(0)) CHECK(in_step(slot));
   }
 }

@@ -56,3 +56,36 @@ TEST_CASE("f64, integers and bool are never eligible") {
   CHECK(amp::eligible(f32));
   for (const DType t : {f64, i64, i32, u8, boolean}) CHECK_FALSE(amp::eligible(t));
 }
+
+TEST_CASE("a recomputed function runs under the overrides of its first run") {
+  using Override = std::initializer_list<std::pair<std::string_view, Precision>>;
+  const Override all[] = {{},
+                          {{"softmax", Precision::match}},
+                          {{"softmax", Precision::match}, {"exp", Precision::low}},
+                          {{"matmul", Precision::f32}}};
+  const Tensor w = randn({4, 4});
+  const auto f = [w](const Tensor& x) { return softmax(exp(matmul(x, w)), 1); };
+  const auto gradient = [&](const Override& forward, const Override& backward, bool recomputes) {
+    const Tensor x = full({4, 4}, 0.3).requires_grad_();
+    w.requires_grad_();
+    w.set_grad({});
+    Tensor y;
+    {
+      const amp::autocast on;
+      const amp::policy_override outer{{"matmul", Precision::low}};
+      const amp::policy_override inner(forward);
+      y = recomputes ? nn::checkpoint(f, x) : f(x);
+    }
+    {
+      const amp::policy_override unrelated(backward);
+      sum(square(y.to(f32))).backward();
+    }
+    std::vector<double> out = x.grad().to_vector<double>();
+    for (const double g : w.grad().to_vector<double>()) out.push_back(g);
+    return out;
+  };
+  for (const Override& forward : all) {
+    const std::vector<double> expected = gradient(forward, {}, false);
+    for (const Override& backward : all) CHECK(gradient(forward, backward, true) == expected);
+  }
+}

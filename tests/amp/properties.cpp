@@ -153,6 +153,21 @@ TEST_CASE("loss_scale") {
     CHECK_THROWS_AS(scale(value), ValueError);
 }
 
+TEST_CASE("static scales that f32 cannot use are refused, as GradScaler refuses them") {
+  for (const double scale : {1e-300, 1e-40, 0x1p-127, 1e39, 1e300}) {
+    INFO(scale);
+    CHECK_THROWS_WITH_AS_TEXT(
+        amp::resolve(with("O2", [&](amp::Options& o) { o.loss_scale = scale; })), ValueError,
+        "out of the range of f32");
+    CHECK_THROWS_AS(amp::GradScaler({.init_scale = scale}), ValueError);
+  }
+  for (const double scale : {0x1p-126, 3e38}) {
+    CHECK(amp::resolve(with("O2", [&](amp::Options& o) { o.loss_scale = scale; })).loss_scale ==
+          scale);
+    CHECK_NOTHROW(amp::GradScaler({.init_scale = scale}));
+  }
+}
+
 TEST_CASE("scales are printed in full unless they have too many digits") {
   CHECK(amp::scale_text(amp::kDynamic) == "dynamic");
   CHECK(amp::scale_text(1) == "1.0");

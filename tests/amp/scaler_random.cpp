@@ -111,7 +111,7 @@ void live_as_loss_scaler(unsigned seed) {
     wrong += scaler.update(overflow) != model.update(overflow);
     wrong += scaler.loss_scale() != model.scale || scaler.unskipped() != model.unskipped;
     if (chance.one_in(5000))
-      scaler.set_loss_scale(model.scale = chance.pick({1e-40, 3, 0x1p16, 1e9}));
+      scaler.set_loss_scale(model.scale = chance.pick({0x1p-125, 3, 0x1p16, 1e9}));
     if (chance.one_in(300)) {
       amp::LossScaler restored(properties);
       if (chance.one_in(4)) model.unskipped += 3000;  // of a longer window

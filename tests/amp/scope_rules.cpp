@@ -130,12 +130,12 @@ TEST_CASE("the message names the first loss that overflowed, and its current sca
             "Gradient overflow.  Skipping step, loss scaler 1 reducing loss scale to 16384.0"});
 }
 
-TEST_CASE("a skipped step drops the masters' gradients and keeps the model's", "[scope]") {
+TEST_CASE("a skipped step keeps the masters' gradients and the model's", "[scope]") {
   Net net;
   optim::SGD optimizer(net.parameters());
   const auto session = amp::initialize(net, optimizer, quiet("O2"));
   CHECK(train_step(net, optimizer, HUGE_VAL) == StepResult::skipped);
-  CHECK_FALSE(optimizer.params()[0].grad().defined());
+  CHECK(optimizer.params()[0].grad().defined());
   CHECK(net.first.weight.grad().defined());
 }
 
@@ -179,8 +179,7 @@ TEST_CASE("after a scope 16-bit gradients are still scaled, the master's are uns
   for (std::size_t i = 0; i < low.size(); ++i) CHECK(master[i] == low[i] / 1024);
 }
 
-TEST_CASE("without zero_grad f32 parameters accumulate across steps, 16-bit ones do not",
-          "[scope]") {
+TEST_CASE("without zero_grad all parameters accumulate across steps", "[scope]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0});
   const auto session = amp::initialize(net, optimizer, scaled("O2", 64.0));
@@ -192,7 +191,7 @@ TEST_CASE("without zero_grad f32 parameters accumulate across steps, 16-bit ones
   };
   const auto [low_once, full_once] = step();
   const auto [low_twice, full_twice] = step();
-  CHECK(low_twice == low_once);
+  for (std::size_t i = 0; i < low_once.size(); ++i) CHECK(low_twice[i] == 2 * low_once[i]);
   for (std::size_t i = 0; i < full_once.size(); ++i)
     CHECK(full_twice[i] == Approx(2 * full_once[i]));
 }

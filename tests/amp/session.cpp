@@ -272,7 +272,7 @@ TEST_CASE(
     says(session, "\nOverrides: loss_scale = 128.0, level says dynamic\n");
     says(session, "\n  first.weight: parameter f16[8,6]@cpu, with an f32 master\n");
     says(session, "\n  norm.weight: parameter f32[8]@cpu, kept: keep_batchnorm_fp32\n");
-    says(session, "\n  mean: buffer f16[4]@cpu\n");
+    says(session, "\n  mean: buffer f16[4]@cpu, with its f32 value\n");
     says(session, "\n  count: buffer i64[]@cpu, kept: f64, integers and bool are never cast\n");
     says(session, " conv2d ");
     CHECK(session.explain().find("overridden tags") == std::string::npos);

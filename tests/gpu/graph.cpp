@@ -4,6 +4,7 @@
 #include "../../optim/device_step_state.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
+#include "../support/throws.h"
 #include "late.h"
 #include "training.h"
 
@@ -123,6 +124,62 @@ TEST_CASE("captured steps with a GradScaler have the bits of eager steps", "[gpu
       CHECK(same(with_scaler(habits, Way::eager, unscales), host));
       CHECK(same(with_scaler(habits, Way::captured, unscales), host));
     }
+}
+
+namespace {
+
+/** Trains at a level without zero_grad, with a static scale. */
+std::vector<double> without_zero_grad(const std::string& level, bool is_captured) {
+  manual_seed(5);
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  const auto session =
+      amp::initialize(net, optimizer, {.opt_level = level, .loss_scale = 64.0, .verbosity = 0});
+  const auto step = as_steps(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        const Tensor loss = cross_entropy(net(in[0]), in[1]);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        optimizer.step();
+        return {loss};
+      },
+      is_captured);
+  std::vector<double> numbers;
+  for (int i = 0; i < 8; ++i) add_all(numbers, step(batch(8, false))[0]);
+  for (const Tensor& p : net.parameters()) add_all(numbers, p);
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("captured steps without zero_grad accumulate gradients as eager steps do",
+          "[gpu][graph]") {
+  NEED_DEVICE();
+  for (const char* level : levels::names()) {
+    INFO(level);
+    CHECK(same(without_zero_grad(level, true), without_zero_grad(level, false)));
+  }
+}
+
+TEST_CASE("a captured step under GradScaler needs zero_grad", "[gpu][graph]") {
+  NEED_DEVICE();
+  Net net;
+  net.to(kDevice);
+  optim::AdamW optimizer(net.parameters(), {.lr = 0.01});
+  amp::GradScaler scaler({.init_scale = 64});
+  const auto step = as_steps(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        const Tensor loss = cross_entropy(net(in[0]), in[1]);
+        scaler.scale(loss).backward();
+        scaler.step(optimizer);
+        scaler.update();
+        return {loss};
+      },
+      true);
+  const auto run = [&] {
+    for (int i = 0; i < 4; ++i) (void)step(batch(8, false));
+  };
+  CHECK_THROWS_WITH_AS_TEXT(run(), StateError, "call zero_grad() inside the captured step");
 }
 
 namespace {

@@ -1,0 +1,102 @@
+#include "gradient_mark.h"
+
+#include <utility>
+#include <vector>
+
+#include "../tensor/text/text.h"
+#include "grad_mode.h"
+#include "gradient_receiver.h"
+#include "leaf_lock.h"
+#include "ops/create.h"
+
+namespace mezzo {
+
+GradientMark gradient_mark(const Tensor& leaf) {
+  const GradState* state = find_grad_state(leaf);
+  if (!state) return {};
+  const auto lock = locked(*state);
+  return state->mark;
+}
+
+GradientScale gradient_scale(const Tensor& leaf) {
+  const GradState* state = find_grad_state(leaf);
+  if (!state) return GradientScale::plain;
+  const auto lock = locked(*state);
+  return state->mark.scale;
+}
+
+void mark_gradient(const Tensor& leaf, GradientScale scale) {
+  if (!find_grad_state(leaf)) return;
+  GradState& state = grad_state(leaf);
+  const auto lock = locked(state);
+  if (!state.grad.defined()) return;
+  if (scale == GradientScale::plain)
+    state.mark = {};
+  else
+    state.mark = {scale, state.grad, state.grad.version()};
+}
+
+void restore_gradient(const Tensor& leaf, const Tensor& grad, const GradientMark& mark) {
+  leaf.set_grad(grad);
+  if (!grad.defined()) return;
+  GradState& state = grad_state(leaf);
+  const auto lock = locked(state);
+  state.mark = mark;
+}
+
+bool written_since_mark(const Tensor& leaf) {
+  const GradState* state = find_grad_state(leaf);
+  if (!state) return false;
+  const auto lock = locked(*state);
+  const GradientMark& mark = state->mark;
+  return !mark.part.defined() || !mark.part.is_same(state->grad) ||
+         mark.part.version() != mark.version;
+}
+
+void require_unscaled_gradient(const Tensor& leaf, std::string_view op) {
+  const GradientScale scale = gradient_scale(leaf);
+  if (scale == GradientScale::delayed)
+    fail<StateError>(op, {.what = "a gradient is still scaled: a scale_loss scope with "
+                                  "delay_unscale left it so",
+                          .got = str("the gradient of ", leaf),
+                          .hint = "run a scope without delay_unscale first, over all optimizers "
+                                  "that hold the parameter"});
+  if (scale == GradientScale::in_master || scale == GradientScale::kept)
+    fail<StateError>(op, {.what = "a gradient is still scaled: a session unscales it for its own "
+                                  "optimizers only",
+                          .got = str("the gradient of ", leaf),
+                          .hint = "pass every optimizer of the parameter to amp::initialize"});
+}
+
+namespace {
+
+/** Returns true if the gradient can be overwritten in place: it is not part of a graph and no
+ *  elements share memory. */
+bool is_writable(const Tensor& grad) {
+  return !grad.requires_grad() && same_dense_layout(grad, grad);
+}
+
+}  // namespace
+
+void zero_gradients(std::span<const Tensor> leaves, bool set_to_none) {
+  const NoGradNoCasts plain_ops;
+  std::vector<std::pair<Tensor, Tensor>> replaced;  // allocated before anything is overwritten
+  for (const Tensor& leaf : leaves) {
+    drop_local_gradient(leaf);
+    if (const Tensor grad = leaf.grad(); !set_to_none && grad.defined() && !is_writable(grad))
+      replaced.emplace_back(leaf, zeros_like(leaf));
+  }
+  for (const Tensor& leaf : leaves) {
+    const Tensor grad = leaf.grad();
+    if (!grad.defined()) continue;
+    if (set_to_none)
+      leaf.set_grad({});
+    else if (is_writable(grad))
+      grad.zero_();
+  }
+  for (const auto& [leaf, zeros] : replaced) leaf.set_grad(zeros);
+  if (set_to_none) return;
+  for (const Tensor& leaf : leaves) mark_gradient(leaf, GradientScale::zero);
+}
+
+}  // namespace mezzo

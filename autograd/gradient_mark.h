@@ -1,0 +1,55 @@
+// GradientMark: what mixed precision has done with the gradient of a leaf. It belongs to the
+// gradient, not to an optimizer, because several optimizers may hold one parameter.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "../tensor/core/tensor.h"
+
+namespace mezzo {
+
+/** The relation of a leaf's gradient to the loss scale. */
+enum class GradientScale : std::uint8_t {
+  plain,      // nothing is known: it is as backward passes and the program left it
+  zero,       // zero_grad(false) has set it to zero
+  unscaled,   // GradientMark::part of it was divided by the loss scale
+  in_update,  // as unscaled, by the latest fused update, unless that was skipped
+  in_master,  // it is scaled; the f32 master of the leaf has the unscaled gradient
+  delayed,    // a scope with delay_unscale left it scaled
+  kept,       // it stays scaled until its optimizer updates with it
+};
+
+/** A mark on the gradient of a leaf. set_grad() with another tensor removes it. A backward pass
+ *  that adds to a gradient marked `zero` or `in_master` removes the mark; it does not write to
+ *  `part` of one that is_unscaled(), but adds in new memory. */
+struct GradientMark {
+  GradientScale scale = GradientScale::plain;
+  Tensor part = {};           // the gradient when it was marked; undefined if plain
+  std::uint32_t version = 0;  // of `part` then
+};
+
+/** Returns the mark of a leaf's gradient. */
+MZ_API GradientMark gradient_mark(const Tensor& leaf);
+/** Returns true for `unscaled` and `in_update`. */
+inline bool is_unscaled(GradientScale scale) {
+  return scale == GradientScale::unscaled || scale == GradientScale::in_update;
+}
+/** Returns GradientMark::scale of a leaf's gradient. */
+MZ_API GradientScale gradient_scale(const Tensor& leaf);
+/** Marks the present gradient of a leaf, if there is one. */
+MZ_API void mark_gradient(const Tensor& leaf, GradientScale scale);
+/** Sets a gradient with a mark that it had before. */
+MZ_API void restore_gradient(const Tensor& leaf, const Tensor& grad, const GradientMark& mark);
+/** Returns true if the program has written to the gradient or replaced it since it was marked. */
+MZ_API bool written_since_mark(const Tensor& leaf);
+
+/** Throws if a leaf's gradient is still multiplied by a loss scale. Errors: StateError. */
+MZ_API void require_unscaled_gradient(const Tensor& leaf, std::string_view op);
+
+/** Removes the gradients of leaves, or sets them to zero. Gradients that share memory with other
+ *  tensors of a graph are replaced by zeros. Changes nothing if memory runs out. */
+MZ_API void zero_gradients(std::span<const Tensor> leaves, bool set_to_none);
+
+}  // namespace mezzo
