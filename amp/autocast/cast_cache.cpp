@@ -179,6 +179,7 @@ void CastCache::insert(const Tensor& weight, DType dtype, const Tensor& cast) {
     state_->prune_at = std::max<std::size_t>(64, 2 * state_->entries.size());
   }
   cast.impl()->storage->set_category(MemoryCategory::cast_cache);
+  if (cast.device() == cpu) cast.impl()->storage->keep_packed();
   state_->entries.insert_or_assign(
       State::key_of(weight, dtype),
       State::Entry{weight, weight.version(), cast, current_queue(cast.device()), {}});

@@ -61,7 +61,9 @@ void Conversion::apply(SessionCore& core) const {
   for (const Change& change : changes_) {
     rebind(change.leaf, change.converted);
     change.leaf.set_grad(change.converted_grad);
-    if (is_low(change.leaf.dtype())) core.lowered.push_back(change.leaf);
+    if (!is_low(change.leaf.dtype())) continue;
+    core.lowered.push_back(change.leaf);
+    if (change.leaf.device() == cpu) change.leaf.impl()->storage->keep_packed();
   }
 }
 

@@ -11,6 +11,7 @@
 #include "gemm_panels.h"
 #include "gemm_row.h"
 #include "gemm_tile.h"
+#include "kept_panels.h"
 #include "workspace.h"
 
 namespace mezzo::cpu_kernels {
@@ -72,12 +73,20 @@ template <class E> class Product {
     choose_strips();
   }
 
+  /** Reads the columns of b from panels that its storage keeps, if it does; returns whether. */
+  bool use_kept_panels() {
+    const auto bytes = static_cast<std::size_t>(columns_.packed_size(k_)) * sizeof(E);
+    kept_ = kept_panels(*b_.weight, {b_, columns_.columns, terms_, kElementBytes}, bytes,
+                        [&](void* to) { pack_columns(static_cast<E*>(to)); });
+    return kept_ != nullptr;
+  }
+
   void run() {
     if constexpr (!kIsLine<E>)
       if (rows_.rows == 1) return multiply_one_row();
-    const Workspace<E> shared(by_columns_ ? packed_rows() : packed_columns());
-    shared_ = shared.data();
-    if (by_columns_ ? !a_in_place_ : !b_in_place_) pack_shared();
+    const Workspace<E> shared(by_columns_ ? packed_rows() : kept_ ? 0 : packed_columns());
+    shared_ = !by_columns_ && kept_ ? static_cast<E*>(kept_.get()) : shared.data();
+    if (by_columns_ ? !a_in_place_ : !b_in_place_ && !kept_) pack_shared();
     if (splits_ == 1)
       multiply();
     else
@@ -122,14 +131,22 @@ template <class E> class Product {
   std::int64_t packed_columns() const { return b_in_place_ ? 0 : columns_.packed_size(k_); }
 
   void pack_shared() const {
-    const std::int64_t panels = by_columns_ ? rows_.count : columns_.count;
+    if (!by_columns_) return pack_columns(shared_);
     parallel_for(
-        panels,
+        rows_.count,
         [&](std::int64_t p) {
-          E* to = shared_ + p * (by_columns_ ? rows_.height : columns_.kWidth) * k_;
-          by_columns_ ? pack_row_panel(p, {0, k_}, to) : pack_column_panel(p, {0, k_}, to);
+          pack_row_panel(p, {0, k_}, shared_ + p * rows_.height * k_);
         },
-        static_cast<double>(std::min(rows_.rows, columns_.columns) * k_) * kPackNs);
+        static_cast<double>(rows_.rows * k_) * kPackNs);
+  }
+
+  void pack_columns(E* to) const {
+    parallel_for(
+        columns_.count,
+        [&](std::int64_t q) {
+          pack_column_panel(q, {0, k_}, to + q * columns_.kWidth * k_);
+        },
+        static_cast<double>(columns_.columns * k_) * kPackNs);
   }
 
   void pack_row_panel(std::int64_t p, Range steps, E* to) const {
@@ -155,13 +172,17 @@ template <class E> class Product {
     const std::int64_t panels = by_columns_ ? columns_.count : rows_.count,
                        others = by_columns_ ? rows_.count : columns_.count;
     const Range mine{strip * strip_, std::min((strip + 1) * strip_, panels)};
-    const bool packs = by_columns_ ? !b_in_place_ : !a_in_place_;
+    const bool packs = by_columns_ ? !b_in_place_ && !kept_ : !a_in_place_;
     const std::int64_t panel_size = (by_columns_ ? columns_.kWidth : rows_.height) * depth;
     const Workspace<E> packed(packs ? (mine.end - mine.begin) * panel_size : 0);
     if (packs) pack_strip(mine, steps, packed.data(), panel_size);
     // Panels are addressed from number 0 on, so `first` is 0 for operands read in place.
-    const Panels<E> own{packed.data(), mine.begin, panel_size, 0},
-        all{shared_, 0, (by_columns_ ? rows_.height : columns_.kWidth) * k_, steps.begin};
+    const Panels<E> own = by_columns_ && kept_
+                              ? Panels<E>{static_cast<E*>(kept_.get()), 0, columns_.kWidth * k_,
+                                          steps.begin}
+                              : Panels<E>{packed.data(), mine.begin, panel_size, 0},
+                    all{shared_, 0, (by_columns_ ? rows_.height : columns_.kWidth) * k_,
+                        steps.begin};
     const Operands<E> operands{
         rows_, columns_,
         a_in_place_ ? panels_in_place<E>(a_, rows_.height, steps.begin) : (by_columns_ ? all : own),
@@ -254,6 +275,7 @@ template <class E> class Product {
   bool a_in_place_, b_in_place_;  // read without packing
   bool by_columns_;               // strips are cut from b and a is shared, else the reverse
   E* shared_ = nullptr;
+  std::shared_ptr<void> kept_;  // panels of the columns of b, kept with its storage
   // Panels per strip, number of strips, number of parts of the depth.
   std::int64_t strip_ = 1, num_strips_ = 1, splits_ = 1;
 };
@@ -267,19 +289,28 @@ void zero_sums(std::int64_t m, std::int64_t n, const MatrixOut& c, const Epilogu
   }
 }
 
+Matrix without_weight(Matrix x) {
+  x.weight = nullptr;
+  return x;
+}
+
 template <class E>
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, const Matrix& b,
               const MatrixOut& c, const Epilogue& epilogue) {
-  // Right operands of lines are transposed if their terms are adjacent, left ones if they are not.
-  // So where the terms of both are, the smaller one becomes the right operand.
-  if (kIsLine<E> && n > m && a.column == 1 && b.row == 1)
-    return multiply<E>(n, m, k, b.transposed(), a.transposed(), c.transposed(),
-                       epilogue.transposed());
   const std::int64_t block =
       std::max<std::int64_t>(kMaxPacked / (steps_of<E>(k) * static_cast<std::int64_t>(sizeof(E))),
                              8 * RegisterBlock<E>::kColumns);
   // Only the smaller side is packed as a whole, so only that one is divided.
   const std::int64_t rows = n >= m ? block : m, columns = n >= m ? n : block;
+  if (kIsLine<E> && b.weight && rows >= m && columns >= n) {
+    Product<E> product(m, n, k, a, b, c, epilogue);
+    if (product.use_kept_panels()) return product.run();
+  }
+  // Right operands of lines are transposed if their terms are adjacent, left ones if they are not.
+  // So where the terms of both are, the smaller one becomes the right operand.
+  if (kIsLine<E> && n > m && a.column == 1 && b.row == 1)
+    return multiply<E>(n, m, k, without_weight(b).transposed(), a.transposed(), c.transposed(),
+                       epilogue.transposed());
   for (std::int64_t j = 0; j < n; j += columns)
     for (std::int64_t i = 0; i < m; i += rows) {
       Epilogue here = epilogue;

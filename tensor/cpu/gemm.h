@@ -7,6 +7,10 @@
 
 #include "../core/dtype.h"
 
+namespace mezzo {
+class Storage;
+}
+
 namespace mezzo::cpu_kernels {
 
 /** A matrix in memory: element (i, j) is at offset i * row + j * column, in elements, from `data`.
@@ -15,8 +19,9 @@ struct Matrix {
   const void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t row = 0, column = 0;
+  Storage* weight = nullptr;  // of a right operand of which packed copies may be kept
 
-  Matrix transposed() const { return {data, dtype, column, row}; }
+  Matrix transposed() const { return {data, dtype, column, row, weight}; }
 };
 
 /** Returns the part of the matrix that starts at the given element. */

@@ -18,7 +18,8 @@ using op::ProductPlan;
 /** Returns one matrix of a batch, `offset` elements after the first. */
 Matrix matrix_at(const MatrixBatch& x, std::int64_t offset) {
   const std::int64_t bytes = offset * static_cast<std::int64_t>(item_size(x.dtype));
-  return {x.data ? static_cast<const char*>(x.data) + bytes : nullptr, x.dtype, x.row, x.column};
+  return {x.data ? static_cast<const char*>(x.data) + bytes : nullptr, x.dtype, x.row, x.column,
+          x.weight};
 }
 
 /** The offsets of the matrices of batch entry `index`. */

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "../core/refcount.h"
 #include "../device/device.h"
@@ -39,6 +40,14 @@ class MZ_API Storage final : public RefCounted {
    *  becomes a gradient. */
   void set_category(MemoryCategory category);
 
+  /** Says that the block holds a weight, which is read more often than it is written: kernels may
+   *  keep packed copies of it until version() changes. Writes through data() must not follow. */
+  void keep_packed() { keeps_packed_ = true; }
+  /** Returns whether keep_packed() was called. */
+  bool keeps_packed() const { return keeps_packed_; }
+  /** Returns what kernels keep with the block (tensor/cpu/kept_panels.h), which guard it. */
+  std::shared_ptr<void>& packed() { return packed_; }
+
   /** Returns the number of in-place writes so far, through any view. */
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   /** Counts an in-place write. */
@@ -60,9 +69,11 @@ class MZ_API Storage final : public RefCounted {
   Device device_;
   bool is_pinned_;
   bool is_external_ = false;  // memory that the storage does not own
+  bool keeps_packed_ = false;
   MemoryCategory category_;
   std::function<void()> release_;  // of external memory
   std::atomic<std::uint32_t> version_{0};
+  std::shared_ptr<void> packed_;
 };
 
 }  // namespace mezzo

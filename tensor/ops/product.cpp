@@ -145,6 +145,8 @@ bool fold(const Product& p, const Tensor& addend, ProductPlan& plan) {
   plan.m = p.c.numel() / p.c.size(-1);
   plan.a = matrix_of(p.a, a_row);
   plan.b = matrix_of(p.b, p.b.strides()[p.b.dim() - 2]);
+  if (Storage* storage = p.b.impl()->storage.get(); storage->keeps_packed())
+    plan.b.weight = storage;
   plan.c = matrix_of(p.c, c_row);
   if (addend.defined()) plan.addend = matrix_of(addend, addend_row);
   return true;

@@ -41,7 +41,8 @@ struct MatrixBatch {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t row = 0, column = 0;
-  Strides batch = {};  // of the batch dimensions, in elements; 0 if broadcast
+  Strides batch = {};         // of the batch dimensions, in elements; 0 if broadcast
+  Storage* weight = nullptr;  // of b, if it is a weight of which packed copies may be kept
 };
 
 /** A product as addresses. Batches whose rows are contiguous are merged into one matrix. */

@@ -300,3 +300,52 @@ TEST_CASE("every op has the same bits by tiles and by their model", "[tiles]") {
     CHECK(same_bits(by_model[i], by_cpu[i]));
   }
 }
+
+TEST_CASE("packed copies of a weight are kept until it changes", "[tiles]") {
+  with_tiles([] {
+    manual_seed(8);
+    for (const DType dtype : {bf16, f16}) {
+      const auto kept_bytes = [] { return memory_stats()[MemoryCategory::cast_cache].current; };
+      const auto before = kept_bytes();
+      {
+        Tensor w = randn({96, 64}).to(dtype);
+        w.impl()->storage->keep_packed();
+        const Tensor x = randn({40, 64}).to(dtype), g = randn({40, 96}).to(dtype);
+        const auto check = [&] {
+          const Tensor fresh = w.clone();
+          for (int use = 0; use < 4; ++use) {
+            CHECK(same_bits(linear(x, w), linear(x, fresh)));
+            CHECK(same_bits(mm(g, w), mm(g, fresh)));
+            CHECK(same_bits(mm(g.slice(1, 0, 48), w.slice(0, 48, 96)),
+                            mm(g.slice(1, 0, 48), fresh.slice(0, 48, 96))));
+          }
+        };
+        check();
+        const auto bytes = kept_bytes() - before;
+        CHECK(bytes >= 2 * 96 * 64 * 2);
+        CHECK(bytes <= 8 * 96 * 64 * 2);
+        w.mul_(2);
+        check();
+        w.copy_(randn({96, 64}));
+        check();
+      }
+      CHECK(kept_bytes() == before);
+    }
+  });
+}
+
+TEST_CASE("a weight of autocast is packed once for several passes", "[tiles]") {
+  with_tiles([] {
+    manual_seed(9);
+    nn::Linear layer{64, 96};
+    const Tensor x = randn({40, 64});
+    const NoGrad no_grad;
+    const amp::autocast guard({.dtype = bf16});
+    const Tensor first = layer(x), second = layer(x), third = layer(x);
+    CHECK(same_bits(second, first));
+    CHECK(same_bits(third, first));
+    Tensor weight = layer.weight();
+    weight.mul_(-1);
+    CHECK_FALSE(same_bits(layer(x), first));
+  });
+}
