@@ -2,14 +2,14 @@
 // invalid arguments rejected.
 #include <mezzo.h>
 
-#include <cstring>
 #include <vector>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 #include "../support/throws.h"
 
 using namespace mezzo;
+using testing::same_bits;
 
 namespace {
 
@@ -42,12 +42,6 @@ std::vector<double> reference(const Tensor& x, const Tensor& w, std::int64_t str
       y = y + matmul(rows, w.select(3, j).select(2, i).t());
     }
   return y.transpose(1, 2).contiguous().to_vector<double>();
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() &&
-         std::memcmp(a.raw_data(), b.raw_data(),
-                     static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0;
 }
 
 struct Threads {

@@ -2,13 +2,13 @@
 // tensors, accumulation, threads.
 #include <mezzo.h>
 
-#include <cstring>
 #include <limits>
 
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 #include "../support/throws.h"
 
 using namespace mezzo;
+using testing::same_bits;
 
 namespace {
 
@@ -29,13 +29,6 @@ Tensor counting(const Shape& shape, DType dtype = f32) {
 bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          a.to_vector<double>() == b.to_vector<double>();
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.shape() == y.shape() && x.dtype() == y.dtype() &&
-         std::memcmp(x.raw_data(), y.raw_data(),
-                     static_cast<std::size_t>(x.numel()) * item_size(x.dtype())) == 0;
 }
 
 /** Returns irregular deterministic values in [-1, 1). */

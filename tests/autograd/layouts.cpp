@@ -1,13 +1,13 @@
 // Copies from any layout, and ops along any dimension: every kernel path against plain loops.
 #include <cmath>
-#include <cstring>
 
 #include <mezzo.h>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 
 using namespace mezzo;
+using testing::same_bits;
 
 namespace {
 
@@ -34,12 +34,6 @@ std::vector<double> permuted(const Tensor& x, const std::vector<std::int64_t>& o
     out.push_back(values[static_cast<std::size_t>(at)]);
   }
   return out;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.contiguous().raw_data(), b.contiguous().raw_data(),
-                     static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0;
 }
 
 }  // namespace

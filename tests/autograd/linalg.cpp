@@ -3,14 +3,14 @@
 #include <mezzo.h>
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 #include "../support/throws.h"
 
 using namespace mezzo;
+using testing::same_bits;
 
 namespace {
 
@@ -52,12 +52,6 @@ Tensor to_format(const Tensor& x, int layout) {
     return window;
   }
   return x;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.raw_data(), b.raw_data(),
-                     static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0;
 }
 
 Tensor noise(const Shape& shape, DType dtype, int seed) {

@@ -1,14 +1,14 @@
 // Norms where the generated op tests do not reach: running statistics, mixed dtypes, threads,
 // invalid arguments.
 #include <cmath>
-#include <cstring>
 
 #include <mezzo.h>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 
 using namespace mezzo;
+using testing::same_bits;
 
 namespace {
 
@@ -19,12 +19,6 @@ Tensor waves(const Shape& shape, DType dtype = f32) {
   for (std::int64_t i = 0; i < n; ++i)
     values.push_back(std::sin(static_cast<double>(i * i % 1009)) + 0.5);
   return tensor(values, shape, {.dtype = dtype});
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.raw_data(), b.raw_data(),
-                     static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0;
 }
 
 }  // namespace

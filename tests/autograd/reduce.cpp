@@ -1,15 +1,15 @@
 // Reductions where the generated op tests do not reach: ties, nan, empty tensors, exactness,
 // threads, invalid arguments.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include <mezzo.h>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 
 using namespace mezzo;
+using testing::same_bits;
 
 namespace {
 
@@ -35,12 +35,6 @@ Tensor fractions(const Shape& shape, DType dtype) {
   for (std::int64_t i = 0; i < n; ++i)
     values.push_back(std::sin(static_cast<double>(i)) * std::exp(static_cast<double>(i % 13) - 6));
   return tensor(values, shape, {.dtype = dtype});
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.contiguous().raw_data(), b.contiguous().raw_data(),
-                     static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0;
 }
 
 std::string message_of(const std::function<void()>& f) {

@@ -5,22 +5,15 @@
 #include <cstring>
 #include <limits>
 
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 #include "files.h"
 #include "golden_safetensors.h"
 
 using namespace mezzo;
+using testing::same_bits;
 using namespace std::string_literals;
 
 namespace {
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return x.shape() == y.shape() && x.dtype() == y.dtype() &&
-         (x.numel() == 0 ||
-          std::memcmp(x.raw_data(), y.raw_data(),
-                      static_cast<std::size_t>(x.numel()) * item_size(x.dtype())) == 0);
-}
 
 const Tensor& find(const LoadedTensors& loaded, const std::string& name) {
   for (const auto& [key, x] : loaded.tensors)

@@ -2,20 +2,14 @@
 // for blocks of moderate values: both have the bits of the ordinary path.
 #include <mezzo.h>
 
-#include <cstring>
 #include <limits>
 
-#include "../support/catch.h"
+#include "../support/same_bits.h"
 
 using namespace mezzo;
+using testing::same_bits;
 
 namespace {
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.raw_data(), b.raw_data(),
-                     static_cast<std::size_t>(a.numel()) * item_size(a.dtype())) == 0;
-}
 
 struct Function {
   const char* name;
