@@ -10,7 +10,8 @@ namespace mezzo {
  *  `where`. */
 inline Tensor nonzero_or_one(const Tensor& y) { return where(y == 0, 1, y); }
 
-/** Returns x (g / y), 0 where y is 0. x and y are scaled first where g / y might leave the range. */
+/** Returns x (g / y), 0 where y is 0. x and y are scaled first where g / y might leave the range.
+ */
 Tensor times_quotient(const Tensor& x, const Tensor& g, const Tensor& y);
 
 /** Returns the gradient of y, the norm of x over attrs.dims, for the incoming g. y and g keep the

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "../../tensor/cpu/order.h"
-#include "../../tensor/ops/pool.h"
 #include "../../tensor/math/safe_sum.h"
+#include "../../tensor/ops/pool.h"
 #include "../attach.h"
 #include "found.h"
 #include "items.h"

@@ -42,8 +42,8 @@ template <class C> void mean_plane(const Windows& w, const C* x, C* y, C* line) 
       for (const PoolSpan& c : w.spans[2]) {
         C sum = 0;
         for (std::int64_t k = c.begin; k < c.end; ++k) sum += line[k];
-        *y++ = math::is_finite(sum) ? sum / divisor<C>(w.attrs, d, h, c)
-                                    : scaled_mean(w, x, d, h, c);
+        *y++ =
+            math::is_finite(sum) ? sum / divisor<C>(w.attrs, d, h, c) : scaled_mean(w, x, d, h, c);
       }
     }
 }
