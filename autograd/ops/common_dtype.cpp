@@ -12,7 +12,8 @@ Tensor in_common_dtype(const Tensor& x, const Tensor& other) {
 }
 
 Tensor rounded_once(const Tensor& x, const Tensor& other) {
-  if (!x.defined() || !other.defined() || x.dim() != 0 || is_low(x.dtype())) return x;
+  if (!x.defined() || !other.defined() || x.dim() != 0) return x;
+  if (x.dtype() == DType::f32 || is_low(x.dtype())) return x;  // rounded once by the op
   const Tensor both[] = {x, other};
   const DType common = promoted_dtype(both);
   if (!is_low(common)) return x;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "../core/compute_type.h"
 #include "../core/dispatch.h"
 #include "../core/elementwise_info.h"
 #include "../elementwise/arithmetic.h"

@@ -331,7 +331,9 @@ TEST_CASE("a number given as an argument is rounded once", "[ops][numbers]") {
   const Number numbers[] = {{f16, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-10},
                             {bf16, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-7},
                             {f16, -1 - 0x1p-11 - 0x1p-40, -1 - 0x1p-10}};
-  for (const auto& [dtype, given, rounded] : numbers) {
+  for (const Number& row : numbers) {
+    const DType dtype = row.dtype;
+    const double given = row.given, rounded = row.rounded;
     INFO(name(dtype) << ", " << given);
     const Tensor x = made({-2, -2}, dtype), low = made({-9, -9}, dtype), high = made({9, 9}, dtype);
     const Tensor mask = tensor({1, 1}, {.dtype = boolean, .device = test_device()});
