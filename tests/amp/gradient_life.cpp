@@ -437,8 +437,8 @@ TEST_CASE("closing a session unscales a shared gradient once", "[gradients]") {
     optim::SGD a(net.parameters(), {.lr = 0.25}), b(net.parameters(), {.lr = 0.25});
     b.add_param_group(other.parameters(), {.lr = 0.25});
     auto session = amp::initialize({net, other}, {a, b}, fixed(level));
-    amp::scale_loss(loss_with(net, {1, 2}) + loss_with(other, {2}), {a, b},
-                    {.delay_unscale = true}, run_backward);
+    amp::scale_loss(loss_with(net, {1, 2}) + loss_with(other, {2}), {a, b}, {.delay_unscale = true},
+                    run_backward);
     session.close();
     b.step();
     CHECK(values(net.w) == Values{0.75, 1.5});
