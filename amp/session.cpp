@@ -141,13 +141,15 @@ void detach(SessionCore& core) {
   while (!core.optimizers.empty())  // detaching removes it from the list
     core.optimizers.back()->optimizer()->attach(nullptr);
   core.masters.clear();
+  core.stash.clear();
   for (const auto& scaler : core.scalers) scaler->delayed.clear();
 }
 
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */
 void end(SessionCore& core) {
   if (!core.live) return;
-  for (AmpOptimizerState* link : core.optimizers) link->finish_gradients();
+  Seen seen;
+  for (AmpOptimizerState* link : core.optimizers) link->finish_gradients(seen);
   const Restoration restoration(core);
   restoration.apply();
   detach(core);

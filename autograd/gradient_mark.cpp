@@ -1,8 +1,5 @@
 #include "gradient_mark.h"
 
-#include <utility>
-#include <vector>
-
 #include "../tensor/text/text.h"
 #include "grad_mode.h"
 #include "gradient_receiver.h"
@@ -78,25 +75,22 @@ bool is_writable(const Tensor& grad) {
 
 }  // namespace
 
-void zero_gradients(std::span<const Tensor> leaves, bool set_to_none) {
+Tensor detail::replacement_of_gradient(const Tensor& leaf, bool set_to_none) {
+  drop_local_gradient(leaf);
+  const Tensor grad = leaf.grad();
+  if (set_to_none || !grad.defined() || is_writable(grad)) return {};
   const NoGradNoCasts plain_ops;
-  std::vector<std::pair<Tensor, Tensor>> replaced;  // allocated before anything is overwritten
-  for (const Tensor& leaf : leaves) {
-    drop_local_gradient(leaf);
-    if (const Tensor grad = leaf.grad(); !set_to_none && grad.defined() && !is_writable(grad))
-      replaced.emplace_back(leaf, zeros_like(leaf));
-  }
-  for (const Tensor& leaf : leaves) {
-    const Tensor grad = leaf.grad();
-    if (!grad.defined()) continue;
-    if (set_to_none)
-      leaf.set_grad({});
-    else if (is_writable(grad))
-      grad.zero_();
-  }
-  for (const auto& [leaf, zeros] : replaced) leaf.set_grad(zeros);
-  if (set_to_none) return;
-  for (const Tensor& leaf : leaves) mark_gradient(leaf, GradientScale::zero);
+  return zeros_like(leaf);
+}
+
+void detail::clear_gradient(const Tensor& leaf, bool set_to_none) {
+  const Tensor grad = leaf.grad();
+  if (!grad.defined()) return;
+  if (set_to_none) return leaf.set_grad({});
+  if (!is_writable(grad)) return;
+  const NoGradNoCasts plain_ops;
+  grad.zero_();
+  mark_gradient(leaf, GradientScale::zero);
 }
 
 }  // namespace mezzo

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "../tensor/core/tensor.h"
 
@@ -48,8 +49,28 @@ MZ_API bool written_since_mark(const Tensor& leaf);
 /** Throws if a leaf's gradient is still multiplied by a loss scale. Errors: StateError. */
 MZ_API void require_unscaled_gradient(const Tensor& leaf, std::string_view op);
 
-/** Removes the gradients of leaves, or sets them to zero. Gradients that share memory with other
- *  tensors of a graph are replaced by zeros. Changes nothing if memory runs out. */
-MZ_API void zero_gradients(std::span<const Tensor> leaves, bool set_to_none);
+namespace detail {
+/** Returns zeros for a gradient that shares memory with other tensors of a graph, if it is to be
+ * set to zero; else an undefined tensor. */
+MZ_API Tensor replacement_of_gradient(const Tensor& leaf, bool set_to_none);
+/** Removes a gradient, or sets it to zero in place where that is possible. */
+MZ_API void clear_gradient(const Tensor& leaf, bool set_to_none);
+}  // namespace detail
+
+/** Removes the gradients of the leaves that `each(f)` calls f with, or sets them to zero. Gradients
+ *  that share memory with other tensors of a graph are replaced by zeros. Changes nothing if memory
+ *  runs out; removing allocates nothing. */
+template <class Each> void zero_gradients(const Each& each, bool set_to_none) {
+  std::vector<std::pair<Tensor, Tensor>> replaced;
+  each([&](const Tensor& leaf) {
+    const Tensor zeros = detail::replacement_of_gradient(leaf, set_to_none);
+    if (zeros.defined()) replaced.emplace_back(leaf, zeros);
+  });
+  each([&](const Tensor& leaf) { detail::clear_gradient(leaf, set_to_none); });
+  for (const auto& [leaf, zeros] : replaced) {
+    leaf.set_grad(zeros);
+    mark_gradient(leaf, GradientScale::zero);
+  }
+}
 
 }  // namespace mezzo

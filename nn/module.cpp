@@ -1,5 +1,7 @@
 #include "module.h"
 
+#include <algorithm>
+
 #include "../autograd/grad_mode.h"
 #include "../autograd/gradient_mark.h"
 #include "../autograd/rebind.h"
@@ -370,7 +372,8 @@ const Module& Module::requires_grad_(bool on) const {
 
 void Module::zero_grad(bool set_to_none) const {
   const std::vector<Tensor> params = parameters();
-  zero_gradients(params, set_to_none);
+  zero_gradients([&](const auto& f) { std::for_each(params.begin(), params.end(), f); },
+                 set_to_none);
   if (const AttachedSession* const session = attached_to()) session->gradients_removed(params);
 }
 

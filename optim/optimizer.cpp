@@ -124,10 +124,12 @@ void Optimizer::sync_to_host() const { clock_->sync_to_host(); }
 
 void Optimizer::zero_grad(bool set_to_none) {
   const TraceRange range("zero_grad");
-  std::vector<Tensor> leaves;
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) leaves.push_back(slot.param);
-  zero_gradients(leaves, set_to_none);
+  zero_gradients(
+      [this](const auto& f) {
+        for (const std::vector<Slot>& group : groups_)
+          for (const Slot& slot : group) f(slot.param);
+      },
+      set_to_none);
   if (hooks_) hooks_->after_zero_grad(*this);
 }
 

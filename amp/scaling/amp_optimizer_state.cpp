@@ -224,18 +224,19 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
   forget_gradients();
 }
 
-void AmpOptimizerState::finish_gradients() {
+void AmpOptimizerState::finish_gradients(Seen& seen) {
   refresh_pending();
   sync_masters_gradients(*optimizer());
   if (!pending && !raised_by && !holds_gradients_) return;
   optim::FoundInf nonfinite = optim::FoundInf::reset_on(cpu);
   if (pending && !holds_gradients_ && !keeps_gradients_scaled(*core, *optimizer())) {
     const NoGradNoCasts plain_ops;
-    Seen seen;
     std::vector<GradientSum> sums;
-    collect(seen, *pending, sums);
-    unscale(std::move(sums), nonfinite);
-    finish();
+    try {
+      collect(seen, *pending, sums);
+      unscale(std::move(sums), nonfinite);
+      finish();
+    } catch (const StateError&) {}  // not reduced over all processes: stays pending, is dropped
   }
   const bool drops =
       nonfinite.raised() || pending || holds_gradients_ || (raised_by && found.raised());
@@ -281,6 +282,7 @@ void AmpOptimizerState::before_add(Optimizer& optimizer, std::span<Slot> slots) 
               [&](const Tensor& param) { return core->name_of(param); });
   MasterChanges changes(core->masters);
   create_masters(*core, optimizer, slots, changes);
+  for (const Slot& slot : slots) (void)grad_state(slot.param);  // hold() must not allocate
   changes.commit();
   hold(slots);
 }

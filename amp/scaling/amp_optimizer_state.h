@@ -80,9 +80,9 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Forgets `pending` if the program has removed all gradients that were left scaled. */
   void refresh_pending();
   /** Unscales what delay_unscale left scaled, when the session ends. Drops all gradients instead if
-   *  one is non-finite, if the next step would be skipped, or if a step would unscale them. Waits
-   *  for the device. */
-  void finish_gradients();
+   *  one is non-finite, if the next step would be skipped, or if a step would unscale them. `seen`:
+   *  parameters of optimizers before this one. Waits for the device. */
+  void finish_gradients(Seen& seen);
   /** Appends the unscaling of this optimizer's new gradients to `sums`, and creates missing
    *  masters. finish() applies the result. */
   void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums);

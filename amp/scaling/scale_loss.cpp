@@ -102,10 +102,6 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     for (const auto& link : links_) bring_masters_up_to_date(*core_, *link->optimizer(), changes);
     changes.commit();
     // Sets the earlier gradients aside; leaves them all if it throws.
-    // Those that delay_unscale left scaled stay.
-    std::erase_if(core_->stash, [](const auto& earlier) {
-      return gradient_scale(earlier.second.param) != GradientScale::delayed;
-    });
     Seen seen;
     for (const auto& link : links_) link->prepare(seen);
     for (const auto& link : links_) link->gradients.enter();
@@ -279,22 +275,22 @@ void SessionCore::require_no_other_pending(std::string_view op,
   for (AmpOptimizerState* const other : optimizers) {
     if (std::find(own.begin(), own.end(), other) != own.end()) continue;
     other->refresh_pending();
-    if (!other->pending) continue;
-    Seen shared;
+    if (!other->pending && !other->in_scope) continue;
+    Seen scaled;
     each_slot(*other->optimizer(), [&](const optim::Slot& slot) {
-      if (gradient_scale(slot.param) == GradientScale::delayed) shared.insert(slot.param.impl());
+      if (other->in_scope || gradient_scale(slot.param) == GradientScale::delayed)
+        scaled.insert(slot.param.impl());
     });
-    for (AmpOptimizerState* const one : own)
-      each_slot(*one->optimizer(), [&](const optim::Slot& slot) {
-        if (shared.count(slot.param.impl()) > 0)
-          refuse(op,
-                 str("the gradient of ", slot.param,
-                     " is still scaled: a scale_loss with delay_unscale left it so for another "
-                     "optimizer, ",
-                     other->optimizer()->type_name(), " (", other->name, ")"),
-                 "pass both optimizers to the scopes, or run one without delay_unscale over that "
-                 "optimizer first");
-      });
+    const auto refuse_shared = [&](const optim::Slot& slot) {
+      if (scaled.count(slot.param.impl()) == 0) return;
+      refuse(op,
+             str("the gradient of ", slot.param, " is still scaled: ",
+                 other->in_scope ? "a scale_loss scope is open over"
+                                 : "a scale_loss with delay_unscale left it so for",
+                 " another optimizer, ", other->optimizer()->type_name(), " (", other->name, ")"),
+             "pass both optimizers to the scopes, or finish that optimizer's first");
+    };
+    for (AmpOptimizerState* const one : own) each_slot(*one->optimizer(), refuse_shared);
   }
 }
 

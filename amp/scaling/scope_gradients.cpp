@@ -79,8 +79,10 @@ void ScopeGradients::prepare(Optimizer& optimizer, Seen& seen) {
   results_.clear();
   each_slot(optimizer, [&](Slot& slot) {
     if (!seen.insert(slot.param.impl()).second) return;
+    if (gradient_scale(slot.param) == GradientScale::delayed) return;
+    stash_->erase(slot.param.impl());
     const Tensor grad = slot.param.grad();
-    if (!grad.defined() || gradient_scale(slot.param) == GradientScale::delayed) return;
+    if (!grad.defined()) return;
     require_reduced(slot.param, "amp::scale_loss", "leave no_sync before the last backward");
     stash_->insert_or_assign(slot.param.impl(),
                              EarlierGradient{slot.param, grad, gradient_mark(slot.param)});

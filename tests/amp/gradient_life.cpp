@@ -363,6 +363,29 @@ TEST_CASE("a gradient that was left scaled is not used by another optimizer", "[
   }
 }
 
+TEST_CASE("scopes over different optimizers may be nested, unless they share a weight",
+          "[gradients]") {
+  for (const char* level : levels::names()) {
+    INFO(level);
+    const Factor one({1}), two({1});
+    optim::SGD a(one.parameters(), {.lr = 0.25}), b(two.parameters(), {.lr = 0.25});
+    optim::SGD shares(one.parameters(), {.lr = 0.25});
+    const auto session = amp::initialize({one, two}, {a, b, shares}, fixed(level));
+    scope(one, {2}, a);
+    scope(two, {2}, b);
+    amp::scale_loss(loss_with(one, {1}), a, [&](const Tensor& scaled) {
+      scope(two, {1}, b);
+      CHECK_THROWS_WITH_AS_TEXT(scope(one, {1}, shares), StateError, "scope is open over another");
+      CHECK_THROWS_WITH_AS_TEXT(shares.step(), StateError, "scope is open over another");
+      scaled.backward();
+    });
+    a.step();
+    b.step();
+    CHECK(weight(a) == Values{0.25});
+    CHECK(weight(b) == Values{0.25});
+  }
+}
+
 TEST_CASE("an optimizer outside the session does not use scaled 16-bit gradients", "[gradients]") {
   const Factor net({1});
   optim::SGD a(net.parameters(), {.lr = 0.25}), outside(net.parameters(), {.lr = 0.25});
@@ -404,6 +427,22 @@ TEST_CASE("closing a session in a delayed sequence unscales the gradients", "[gr
     scope(net, {1, HUGE_VAL}, optimizer);
     session.close();  // the next step would have been skipped
     CHECK_FALSE(net.w.grad().defined());
+  }
+}
+
+TEST_CASE("closing a session unscales a shared gradient once", "[gradients]") {
+  for (const char* level : levels::names()) {
+    INFO(level);
+    const Factor net({1, 2}), other({1});
+    optim::SGD a(net.parameters(), {.lr = 0.25}), b(net.parameters(), {.lr = 0.25});
+    b.add_param_group(other.parameters(), {.lr = 0.25});
+    auto session = amp::initialize({net, other}, {a, b}, fixed(level));
+    amp::scale_loss(loss_with(net, {1, 2}) + loss_with(other, {2}), {a, b}, {.delay_unscale = true},
+                    run_backward);
+    session.close();
+    b.step();
+    CHECK(values(net.w) == Values{0.75, 1.5});
+    CHECK(values(other.w) == Values{0.5});
   }
 }
 
