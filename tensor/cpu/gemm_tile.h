@@ -21,7 +21,7 @@ namespace mezzo::cpu_kernels {
 void release_tiles();
 #endif
 
-/** Releases the calling thread's tiles, which multiply_block() and offset_kernel_for() configure.
+/** Releases the calling thread's tiles, which multiply_block() and multiply_offsets() configure.
  *  Empty if E is not a line. */
 template <class E> class TileScope {
  public:
