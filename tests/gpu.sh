@@ -71,8 +71,8 @@ for tag in memory order overlap pinned stream attention conv format optim packed
   of_no_other_part+="~[$tag]"
 done
 # Runs the tests of a program that match a filter in several processes: in_processes PROGRAM COUNT
-# FILTER. Tests with the tag [sharded] divide their work by MEZZO_TEST_SHARD; each of the others runs
-# in one process. Prints what all printed and one tally; ends with the highest status.
+# FILTER. Tests with the tag [sharded] divide their work by MEZZO_TEST_SHARD; each of the others
+# runs in one process. Prints what all printed and one tally; ends with the highest status.
 # shellcheck disable=SC2016
 in_processes='
 program=$1 count=$2 filter=$3

@@ -434,7 +434,7 @@ LibraryProofs& proofs() {
 LibraryProofs::Kind proof_kind(const dnn::Recurrent& layer, Device device, bool gradients) {
   const Kind kind = kind_of(layer, device);
   LibraryProofs::Kind all(kind.begin(), kind.end());
-  all.push_back(gradients ? 2 : layer.training ? 1 : 0);
+  all.push_back(gradients ? 1 : 0);
   return all;
 }
 
