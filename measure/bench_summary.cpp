@@ -142,8 +142,8 @@ std::string summary(const Results& results) {
     return "";
   const std::vector<Cost> costs = costs_of(rows);
   if (costs.empty())
-    return "No level has stable rows beside those of O0, so nothing is said about the levels. Give "
-           "it more seconds, or measure while nothing else is running.\n";
+    return "Too few rows are stable to compare the levels: give it more seconds, or measure while "
+           "nothing else runs.\n";
   const bool all_count = std::all_of(rows.begin(), rows.end(), counts);
   return str("On this machine", all_count ? " " : ", by the stable rows, ", cost_text(costs), ".\n",
              advice(costs), "\n");

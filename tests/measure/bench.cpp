@@ -271,14 +271,14 @@ TEST_CASE("unstable and failed rows do not count in the summary", "[bench]") {
       summary(results).starts_with("On this machine, by the stable rows, O4 takes 0.50 of the "
                                    "time of O0.\nTake O4: "));
   results.rows[0].step_ms.high *= 2;
-  CHECK(summary(results).starts_with("No level has stable rows beside those of O0"));
+  CHECK(summary(results).starts_with("Too few rows are stable"));
   results.rows.resize(1);
   CHECK(summary(results).empty());
-  CHECK(summary({}).empty());
+  CHECK(bench::summary({}).empty());
 }
 
 TEST_CASE("the tables have at most 100 columns and whole notes", "[bench]") {
-  bench::Results results = of_levels({{"O1", 1234.5, 1.5}});
+  bench::Results results = of_levels({{"O1", 12.5, 1.5}});
   Row& row = results.rows[1];
   row.net = "resnet18";
   row.emulated = true;
