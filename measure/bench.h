@@ -180,10 +180,18 @@ MZ_API Results measure(const std::vector<Net>& nets, const Options& options = {}
 MZ_API std::vector<std::string> record(const std::vector<Net>& nets, amp::ReportFile& file,
                                        const Options& options = {});
 
-/** Returns a text table with a heading, one line per row, and errors() below. */
+/** Returns two text tables, of at most 100 columns if names are short: time, floor, memory, loss
+ * and notes of each row, and the other figures. Below are errors() and the summary(). */
 MZ_API std::string table(const Results& results);
-/** Returns the cells of the table. */
+/** Returns the cells of both tables in one. */
 MZ_API TextTable text_table(const Results& results);
+/** Returns two sentences, a line each: what each level costs, in step times over those of O0, and
+ *  which one to take. Rows that are unstable or failed do not count, nor do rows whose net has no
+ *  stable row of O0. The level to take updates weights in f32 (not O3), and none is more than 3 %
+ *  faster in the geometric mean over the nets. Of levels that are as fast it is the first of O4,
+ *  O1, O5, O2: those that leave the weights in f32, then those without a dynamic loss scale. Empty
+ *  unless there are rows of O0 and of another level. */
+MZ_API std::string summary(const Results& results);
 /** Returns a line for each row that failed: net, level and error. */
 MZ_API std::vector<std::string> errors(const Results& results);
 /** Returns the facts as a JSON object in one line. Numbers that are not finite are null. */

@@ -180,7 +180,8 @@ std::string facts_html(const Facts& facts) {
       fact("Mezzo", e.version + ", commit " + e.commit) + fact("Date", e.date) +
       fact("Steps", str(facts.steps, ", of which ", facts.warm_up, " for warm-up")) +
       fact("Products", str(fixed(roof.f32_flops_per_s * 1e-9, 0), " GFLOP/s in f32, ",
-                           fixed(roof.bf16_flops_per_s * 1e-9, 0), " GFLOP/s in bf16")) +
+                           fixed(roof.f16_flops_per_s * 1e-9, 0), " in f16, ",
+                           fixed(roof.bf16_flops_per_s * 1e-9, 0), " in bf16")) +
       fact("Memory traffic", str(fixed(roof.cache_bytes_per_s * 1e-9, 1), " GB/s in caches, ",
                                  fixed(roof.memory_bytes_per_s * 1e-9, 1), " GB/s beyond"));
   for (const auto& [what, value] : facts.notes) out += fact(what.c_str(), value);
@@ -202,6 +203,8 @@ void write_page(const std::string& path, const Results& results) {
       table_html(results));
   for (const std::string& error : errors(results))
     file.write("<p class='error'>" + escaped(error) + "</p>\n");
+  if (const std::string sentences = summary(results); !sentences.empty())
+    file.write("<p class='summary'>" + escaped(sentences) + "</p>\n");
   file.write("</section>\n");
   for (const auto& [net, rows] : nets)
     file.write("<section><h2>" + escaped(net) + "</h2>\n" + time_bars(rows) + memory_bars(rows) +

@@ -1,4 +1,5 @@
 // The bench's table.
+#include <algorithm>
 #include <cmath>
 
 #include "../tensor/core/error.h"
@@ -11,6 +12,9 @@ namespace {
 const std::vector<std::string> kHeader = {
     "net",  "level", "step ms", "95 %",       "samples/s",  "time/O0",    "95 %", "% of floor",
     "peak", "loss",  "skipped", "loss scale", "casts/step", "cast bytes", "note"};
+/** Headings of the second text table. A line of all columns would be wrapped or cut off. */
+const std::vector<std::string> kSecondTable = {"samples/s", "skipped", "loss scale", "casts/step",
+                                               "cast bytes"};
 
 /** Returns "low-high", or "-" for an interval without bounds. */
 std::string interval(const MedianInterval& of, int digits) {
@@ -58,10 +62,33 @@ TextTable text_table(const Results& results) {
   return table;
 }
 
+namespace {
+
+/** Returns the columns whose headings `wanted` accepts, and the first two, which name the row. */
+template <class F> TextTable columns(const TextTable& table, const F& wanted) {
+  const auto part = [&](const std::vector<std::string>& row) {
+    std::vector<std::string> cells;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (i < 2 || wanted(table.header[i])) cells.push_back(row[i]);
+    return cells;
+  };
+  TextTable result{part(table.header), {}};
+  for (const auto& row : table.rows) result.rows.push_back(part(row));
+  return result;
+}
+
+}  // namespace
+
 std::string table(const Results& results) {
-  std::string text = text_table(results).text();
+  const TextTable all = text_table(results);
+  const auto is_second = [](const std::string& heading) {
+    return std::find(kSecondTable.begin(), kSecondTable.end(), heading) != kSecondTable.end();
+  };
+  std::string text = columns(all, [&](const auto& heading) { return !is_second(heading); }).text() +
+                     "\n" + columns(all, is_second).text();
   for (const std::string& error : errors(results)) text += error + "\n";
-  return text;
+  const std::string sentences = summary(results);
+  return sentences.empty() ? text : text + "\n" + sentences;
 }
 
 std::vector<std::string> errors(const Results& results) {

@@ -40,7 +40,7 @@ struct MZ_API Roof {
 };
 
 /** Measures the limits of a device with num_threads() threads, in about a second: products of
- *  square matrices, and long additions and sums. Uses up to 540 MB of its memory. Synchronises with
+ *  large matrices, and long additions and sums. Uses up to 540 MB of its memory. Synchronises with
  *  the device. Errors: DeviceError; OutOfMemory. */
 MZ_API Roof measure_roof(Device device = cpu);
 

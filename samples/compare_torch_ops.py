@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the time of single f32 operations, forward and backward, in Mezzo and in PyTorch.
+"""Compares the time of single operations, forward and backward, in Mezzo and in PyTorch.
 
     samples/compare_torch_ops.py [--bench build/samples/bench] [--only gelu,softmax]
                                  [--threads 1] [--blocks 5] [--rounds 15]
 
+Operations are in f32, or in the dtype that their name ends with; "last" means channels-last.
+Matmul and f16 convolutions are forward only: PyTorch takes seconds for the gradients of the latter.
+It calls oneDNN for products and convolutions of 16-bit operands.
 Both sides use the same shapes and numbers of threads, and their blocks alternate. For each
 operation, prints the median time of both sides, the median, smallest and largest ratio of a block
 (PyTorch / Mezzo: above 1 means that Mezzo is faster), and the project's target.
@@ -17,8 +20,11 @@ import torch_peer
 import torch_rows
 
 # Operation -> target ratio.
-TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "cross_entropy": 1.2, "gelu": 1.2,
-           "layer_norm": 1.2, "lstm": 1.5, "softmax": 1.2}
+TARGETS = {"adam": 1.2, "attention": 1.0, "conv2d": 0.8, "conv2d_bf16": 1.0, "conv2d_f16": 1.0,
+           "conv2d_last": 0.8, "conv2d_last_bf16": 1.0, "conv2d_last_f16": 1.0,
+           "cross_entropy": 1.2, "gelu": 1.2, "layer_norm": 1.2, "linear": 0.9, "linear_bf16": 1.0,
+           "linear_f16": 1.0, "lstm": 1.5, "matmul": 0.9, "matmul_bf16": 1.0, "matmul_f16": 1.0,
+           "softmax": 1.2}
 
 parser = torch_peer.parser(__doc__, threads=1)
 parser.add_argument("--only", default=",".join(TARGETS))
@@ -30,8 +36,8 @@ import torch_levels  # after the threads of torch are set
 nn, functional = torch.nn, torch.nn.functional
 
 
-def leaf(*shape):
-    return torch.randn(*shape).requires_grad_()
+def leaf(*shape, dtype=torch.float32):
+    return torch.randn(*shape).to(dtype).requires_grad_()
 
 
 def forward_backward(f, g, leaves):
@@ -59,10 +65,22 @@ def attention():
     return forward_backward(attend, torch.randn(shape), [leaf(*shape), leaf(*shape), leaf(*shape)])
 
 
-def conv2d():
-    return forward_backward(lambda x, w, b: functional.conv2d(x, w, b, padding=1),
-                            torch.randn(32, 64, 32, 32),
-                            [leaf(32, 64, 32, 32), leaf(64, 64, 3, 3), leaf(64)])
+def conv2d(dtype=torch.float32, memory_format=torch.contiguous_format):
+    def laid_out(*shape):
+        return torch.randn(*shape).to(dtype).contiguous(memory_format=memory_format)
+
+    def convolve(x, w, b):
+        return functional.conv2d(x, w, b, padding=1)
+
+    leaves = [laid_out(32, 64, 32, 32), laid_out(64, 64, 3, 3), torch.randn(64).to(dtype)]
+    if dtype == torch.float16:
+        return lambda: convolve(*leaves)
+    return forward_backward(convolve, laid_out(32, 64, 32, 32),
+                            [x.requires_grad_() for x in leaves])
+
+
+def conv2d_last(dtype=torch.float32):
+    return conv2d(dtype, torch.channels_last)
 
 
 def cross_entropy():
@@ -81,6 +99,17 @@ def layer_norm():
                             [leaf(1024, 1024), leaf(1024), leaf(1024)])
 
 
+def linear(dtype=torch.float32):
+    return forward_backward(functional.linear, torch.randn(128, 1024).to(dtype),
+                            [leaf(128, 1024, dtype=dtype), leaf(1024, 1024, dtype=dtype),
+                             leaf(1024, dtype=dtype)])
+
+
+def matmul(dtype=torch.float32):
+    a, b = (torch.randn(1024, 1024).to(dtype) for _ in range(2))
+    return lambda: a @ b
+
+
 def lstm():
     layer = nn.LSTM(512, 512)
     x = leaf(64, 16, 512)
@@ -91,6 +120,14 @@ def lstm():
 def softmax():
     return forward_backward(lambda x: functional.softmax(x, -1), torch.randn(1024, 1000),
                             [leaf(1024, 1000)])
+
+
+def step_of(name):
+    """Returns PyTorch's step of an operation."""
+    for ending, dtype in (("_bf16", torch.bfloat16), ("_f16", torch.float16)):
+        if name.endswith(ending):
+            return globals()[name.removesuffix(ending)](dtype)
+    return globals()[name]()
 
 
 def peer_block(step):
@@ -106,24 +143,24 @@ def mezzo_block(name):
 
 
 def main():
-    print(f"torch {torch.__version__}, {args.threads} threads, f32, {args.blocks} blocks of "
+    print(f"torch {torch.__version__}, {args.threads} threads, {args.blocks} blocks of "
           f"{args.rounds} calls; ratio is torch/mezzo")
-    print(f"{'operation':15} {'mezzo ms':>10} {'torch ms':>10} {'ratio':>7} {'of blocks':>14} "
+    print(f"{'operation':16} {'mezzo ms':>10} {'torch ms':>10} {'ratio':>7} {'of blocks':>14} "
           f"{'wanted':>7}")
     for name in args.only.split(","):
         if name not in TARGETS:
             sys.exit(f"compare_torch_ops: --only: no such operation: {name}; "
                      f"there are {', '.join(TARGETS)}")
-        step = globals()[name]()
+        step = step_of(name)
         sides = {"mezzo": lambda: mezzo_block(name), "torch": lambda: peer_block(step)}
         times, errors = torch_rows.in_turns(sides, args.blocks)
         if errors:
-            print(f"{name:15} failed: {', '.join(errors.values())}", flush=True)
+            print(f"{name:16} failed: {', '.join(errors.values())}", flush=True)
             continue
         mezzo, peer = (statistics.median(times[side]) for side in ("mezzo", "torch"))
         ratio = torch_rows.Ratio(times["torch"], times["mezzo"])
         spread = f"{ratio.lowest:.2f} to {ratio.highest:.2f}"
-        print(f"{name:15} {mezzo:10.3f} {peer:10.3f} {ratio.median:7.2f} {spread:>14} "
+        print(f"{name:16} {mezzo:10.3f} {peer:10.3f} {ratio.median:7.2f} {spread:>14} "
               f"{TARGETS[name]:7.1f}", flush=True)
 
 

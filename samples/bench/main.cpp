@@ -1,8 +1,9 @@
 // bench: trains every sample net at every level from the same seed and prints time, memory and loss
 // of each level.
-//   bench                                 prints the table for tiny nets
-//   bench --size small --html page.html   uses sizes for a laptop, and writes a page with bars and
-//                                         curves
+//   bench                                 prints the table for five nets, at sizes at which
+//   products
+//                                         dominate, and which level to take on this machine
+//   bench --nets all --html page.html     trains all nets, and writes a page with bars and curves
 //   bench --report page.html              trains each net once more with amp::Report, and writes a
 //                                         page of where its numbers lie at each level
 //   bench --json all.json --csv all.csv   writes all figures, with the time of every step
@@ -44,12 +45,6 @@ namespace {
 
 using namespace samples;
 
-std::vector<std::string> names_of_nets() {
-  std::vector<std::string> names;
-  for (const NetEntry& entry : all_nets()) names.emplace_back(entry.name);
-  return names;
-}
-
 std::vector<std::string> names_of_levels() {
   std::vector<std::string> names;
   for (const mezzo::amp::Level& level : mezzo::amp::kLevels) names.emplace_back(level.name);
@@ -59,8 +54,9 @@ std::vector<std::string> names_of_levels() {
 struct Options {
   Setting setting;
   mezzo::bench::Options bench;
-  std::vector<std::string> nets = names_of_nets(), levels = names_of_levels();
-  std::string size = "tiny", device = "cpu", json, csv, json_lines, html, report, export_to, peer;
+  std::vector<std::string> nets = default_nets(), levels = names_of_levels();
+  std::string size = "default", device = "cpu", json, csv, json_lines, html, report, export_to,
+              peer;
   std::int64_t threads = 0, seed = 1;
   bool micro = false, ops = false, ranks = false, scaling_model = false, gpu_model = false;
   bool quiet = false;
@@ -70,9 +66,11 @@ struct Options {
 };
 
 void declare(Arguments& arguments, Options& o) {
-  arguments.option("nets", o.nets, "which nets, separated by commas");
+  arguments.option("nets", o.nets, "which nets, separated by commas; all: every net");
   arguments.option("levels", o.levels, "which levels, separated by commas");
-  arguments.option("size", o.size, "tiny: a second or two; small: for a laptop; full: for a GPU");
+  arguments.option("size", o.size,
+                   "default: each net's own, at which products dominate; tiny: a second or two; "
+                   "small: for a laptop; full: for a GPU");
   arguments.option("batch", o.setting.batch, 0, 1000000,
                    "samples per step; 0 means the default of the size");
   arguments.option("width", o.setting.width, 0, 100000,
@@ -125,7 +123,7 @@ void declare(Arguments& arguments, Options& o) {
 void check(Options& o) {
   for (const std::string& level : o.levels) check_level(level);
   o.setting.size = parse_size(o.size);
-  check_nets(o.nets);
+  o.nets = parse_nets(o.nets);
   o.setting.device = parse_device(o.device);
   o.setting.seed = static_cast<std::uint64_t>(o.seed);
   if (o.bench.steps <= o.bench.warm_up)
@@ -152,15 +150,16 @@ int status_of(std::size_t failed, std::size_t all, const char* of_what) {
   return 1;
 }
 
-/** Returns a sentence that says which levels can be faster than O0 on this CPU, and why. */
-const char* speed_on_cpu() {
-  if (mezzo::exact_products())
-    return "No level is faster here: MEZZO_EXACT_PRODUCTS has bf16 products computed in f32";
-  if (!mezzo::cpu_multiplies_bf16())
-    return "No level is faster here: products of 16-bit numbers are computed in f32";
-  return "O4 and O5 are faster here: the CPU multiplies bf16 numbers itself. f16 products (O1 to "
-         "O3) "
-         "are computed in f32";
+/** Returns a sentence that says how this machine computes the products of a net. */
+std::string products_on(const mezzo::Device& device) {
+  if (device != mezzo::cpu)
+    return "Steps run op by op, and each step synchronises to read its loss";
+  const std::string kind = mezzo::cpu_product_kind();
+  const auto how = [&](mezzo::DType dtype) {
+    return mezzo::emulates_products(dtype, device) ? "f32" : kind;
+  };
+  return "Products of bf16 are computed by " + how(mezzo::bf16) + ", those of f16 by " +
+         how(mezzo::f16) + (mezzo::exact_products() ? " (MEZZO_EXACT_PRODUCTS)" : "");
 }
 
 /** Returns the options for the library. */
@@ -178,11 +177,7 @@ int compare_levels(const Options& o) {
   std::optional<mezzo::amp::ReportFile> report;
   if (!o.report.empty()) report.emplace(o.report);
   if (!o.quiet)
-    std::cerr << description(o.setting.device) << ". "
-              << (o.setting.device == mezzo::cpu
-                      ? speed_on_cpu()
-                      : "Steps run op by op, and each step synchronises to read its loss")
-              << '\n';
+    std::cerr << description(o.setting.device) << ". " << products_on(o.setting.device) << '\n';
   std::vector<mezzo::bench::Net> nets;
   for (const std::string& net : o.nets) nets.push_back(bench_net(net, o.setting));
   Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);

@@ -23,7 +23,9 @@ struct NamedStep {
   Step (*make)();
 };
 
-Tensor leaf(const Shape& shape) { return randn(shape).requires_grad_(); }
+Tensor leaf(const Shape& shape, DType dtype = f32) {
+  return randn(shape).to(dtype).detach().requires_grad_();
+}
 
 /** Returns a step with forward and backward of f(leaves). The result of f has the shape of g. */
 template <class F> Step forward_backward(F f, const Tensor& g, std::vector<Tensor> leaves) {
@@ -58,6 +60,33 @@ Step conv2d_step() {
   return forward_backward([](const Leaves& x) { return conv2d(x[0], x[1], x[2], {.padding = 1}); },
                           randn({32, 64, 32, 32}),
                           {leaf({32, 64, 32, 32}), leaf({64, 64, 3, 3}), leaf({64})});
+}
+
+/** The same convolution of operands of another dtype and layout. In f16 forward only, because
+ *  PyTorch, to which it is compared, takes seconds for the gradients. */
+template <DType dtype, MemoryFormat format> Step conv2d_of() {
+  const auto laid_out = [](const Shape& shape) {
+    return randn(shape).to(dtype).contiguous(format).detach();
+  };
+  const Tensor x = laid_out({32, 64, 32, 32}), weight = laid_out({64, 64, 3, 3});
+  const Tensor bias = randn({64}).to(dtype);
+  const auto run = [](const Leaves& in) { return conv2d(in[0], in[1], in[2], {.padding = 1}); };
+  if constexpr (dtype == f16) return [=] { (void)run({x, weight, bias}); };
+  for (const Tensor& leaf : {x, weight, bias}) leaf.requires_grad_();
+  return forward_backward(run, laid_out({32, 64, 32, 32}), {x, weight, bias});
+}
+
+/** A product of two square matrices, forward only. */
+template <DType dtype> Step matmul_of() {
+  const Tensor a = randn({1024, 1024}).to(dtype), b = randn({1024, 1024}).to(dtype);
+  return [a, b] { (void)matmul(a, b); };
+}
+
+/** A layer of 1024 outputs with a batch of 128. */
+template <DType dtype> Step linear_of() {
+  return forward_backward(
+      [](const Leaves& x) { return linear(x[0], x[1], x[2]); }, randn({128, 1024}).to(dtype),
+      {leaf({128, 1024}, dtype), leaf({1024, 1024}, dtype), leaf({1024}, dtype)});
 }
 
 Step cross_entropy_step() {
@@ -98,11 +127,28 @@ Step softmax_step() {
                           {leaf({1024, 1000})});
 }
 
+constexpr MemoryFormat kLast = MemoryFormat::channels_last, kFirst = MemoryFormat::contiguous;
+
 constexpr NamedStep kSteps[] = {
-    {"adam", adam_step},     {"attention", attention_step},
-    {"conv2d", conv2d_step}, {"cross_entropy", cross_entropy_step},
-    {"gelu", gelu_step},     {"layer_norm", layer_norm_step},
-    {"lstm", lstm_step},     {"softmax", softmax_step},
+    {"adam", adam_step},
+    {"attention", attention_step},
+    {"conv2d", conv2d_step},
+    {"conv2d_bf16", conv2d_of<bf16, kFirst>},
+    {"conv2d_f16", conv2d_of<f16, kFirst>},
+    {"conv2d_last", conv2d_of<f32, kLast>},
+    {"conv2d_last_bf16", conv2d_of<bf16, kLast>},
+    {"conv2d_last_f16", conv2d_of<f16, kLast>},
+    {"cross_entropy", cross_entropy_step},
+    {"gelu", gelu_step},
+    {"layer_norm", layer_norm_step},
+    {"linear", linear_of<f32>},
+    {"linear_bf16", linear_of<bf16>},
+    {"linear_f16", linear_of<f16>},
+    {"lstm", lstm_step},
+    {"matmul", matmul_of<f32>},
+    {"matmul_bf16", matmul_of<bf16>},
+    {"matmul_f16", matmul_of<f16>},
+    {"softmax", softmax_step},
 };
 
 Figure measured(const std::string& name, std::int64_t rounds) {

@@ -67,25 +67,68 @@ std::span<const NetEntry> all_nets() {
 
 namespace {
 
+/** The size at which a net's products take most of the time of a step, which is 10 to 200 ms on one
+ *  CPU core at O0: the sizes of the comparison with PyTorch (torch_rows.py), or less where a step
+ *  would be longer. Other nets have Size::small. */
+struct OwnSize {
+  std::string_view net;
+  Size size;
+  std::int64_t batch, width;
+};
+
+constexpr OwnSize kOwnSizes[] = {
+    {"mlp", Size::small, 128, 1024},  {"lenet", Size::small, 64, 32},
+    {"resnet18", Size::full, 32, 32}, {"char_lstm", Size::small, 32, 256},
+    {"char_gpt", Size::full, 1, 384},
+};
+
+/** Replaces Size::of_net by the values for this net. */
+Setting resolved(std::string_view net, Setting setting) {
+  if (setting.size != Size::of_net) return setting;
+  setting.size = setting.device == cpu ? Size::small : Size::full;
+  if (setting.device != cpu) return setting;
+  for (const OwnSize& own : kOwnSizes) {
+    if (own.net != net) continue;
+    setting.size = own.size;
+    if (setting.batch == 0) setting.batch = own.batch;
+    if (setting.width == 0) setting.width = own.width;
+  }
+  return setting;
+}
+
 const NetEntry& find_net(const std::string& name) {
   std::string known;
   for (const NetEntry& entry : all_nets()) {
     if (entry.name == name) return entry;
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
-  throw UsageError("--nets: unknown net; got \"" + name + "\", expected one of " + known);
+  throw UsageError("--nets: unknown net; got \"" + name + "\", expected all or one of " + known);
 }
 
 }  // namespace
 
-void check_nets(const std::vector<std::string>& names) {
-  for (const std::string& name : names) find_net(name);
+std::vector<std::string> default_nets() {
+  std::vector<std::string> names;
+  for (const OwnSize& own : kOwnSizes) names.emplace_back(own.net);
+  return names;
+}
+
+std::vector<std::string> parse_nets(const std::vector<std::string>& names) {
+  std::vector<std::string> nets;
+  for (const std::string& name : names) {
+    if (name != "all") {
+      nets.emplace_back(find_net(name).name);
+      continue;
+    }
+    for (const NetEntry& entry : all_nets()) nets.emplace_back(entry.name);
+  }
+  return nets;
 }
 
 std::unique_ptr<Workload> make_workload(const std::string& name, const Setting& setting) {
   const NetEntry& entry = find_net(name);
   manual_seed(setting.seed);
-  auto workload = entry.make(setting);
+  auto workload = entry.make(resolved(name, setting));
   workload->facts["net"] = name;
   return workload;
 }
@@ -102,10 +145,11 @@ bench::Net bench_net(const std::string& name, const Setting& setting) {
 }
 
 Size parse_size(const std::string& text) {
+  if (text == "default") return Size::of_net;
   if (text == "tiny") return Size::tiny;
   if (text == "small") return Size::small;
   if (text == "full") return Size::full;
-  throw UsageError("unknown size; got \"" + text + "\", expected tiny, small or full");
+  throw UsageError("unknown size; got \"" + text + "\", expected default, tiny, small or full");
 }
 
 }  // namespace samples

@@ -14,9 +14,10 @@
 namespace samples {
 
 enum class Size : std::uint8_t {
-  tiny,   // for tests, takes a second or two
-  small,  // for a laptop
-  full,   // for a GPU
+  tiny,    // for tests, takes a second or two
+  small,   // for a laptop
+  full,    // for a GPU
+  of_net,  // that of the net at which products dominate: full on a GPU
 };
 
 /** Settings of a workload. */
@@ -28,7 +29,7 @@ struct Setting {
   mezzo::Device device = mezzo::cpu;  // device of the net and the batches
   std::uint64_t seed = 1;             // seed of weights and data
 
-  /** Returns the value for this size. */
+  /** Returns the value for this size, which is not of_net. */
   template <class T> T pick(T tiny, T small, T full) const {
     return size == Size::tiny ? tiny : size == Size::small ? small : full;
   }
@@ -77,14 +78,17 @@ struct NetEntry {
 /** Returns all nets of samples/bench/nets, in alphabetical order. The list is in
  *  samples/meson.build. */
 std::span<const NetEntry> all_nets();
-/** Throws UsageError for an unknown name. */
-void check_nets(const std::vector<std::string>& names);
+/** Returns the names of the nets that the bench trains by default: one of each kind. */
+std::vector<std::string> default_nets();
+/** Returns the nets of --nets, where "all" stands for all_nets(). Errors: UsageError for an unknown
+ *  name. */
+std::vector<std::string> parse_nets(const std::vector<std::string>& names);
 /** Seeds the generator and returns a workload. Errors: UsageError for an unknown name. */
 std::unique_ptr<Workload> make_workload(const std::string& name, const Setting& setting);
 /** Returns a net for mezzo::bench::measure(), which sets the setting's level, device and seed.
  *  Errors: UsageError for an unknown name. */
 mezzo::bench::Net bench_net(const std::string& name, const Setting& setting);
-/** Returns the size of a name. Errors: UsageError unless it is tiny, small or full. */
+/** Returns the size of a name. Errors: UsageError unless it is default, tiny, small or full. */
 Size parse_size(const std::string& text);
 
 }  // namespace samples

@@ -16,7 +16,7 @@ bench = Path(sys.argv[1]).resolve()
 script = Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else None
 expect = Expectations()
 
-FEW = ['--steps', '6', '--warm-up', '1', '--seconds', '0', '--threads', '1']
+FEW = ['--size', 'tiny', '--steps', '6', '--warm-up', '1', '--seconds', '0', '--threads', '1']
 # Weights of the tiny mlp: 784-64-64-10 with biases.
 MLP = 784 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10
 FIGURES = ('step_ms', 'cpu_ms', 'joint_ms', 'joint_cpu_ms', 'single_ms', 'single_cpu_ms',

@@ -87,9 +87,9 @@ def rows_as_they_come(folder):
 def facts_and_times(folder):
     """Every report says where and how its rows were measured, and has the time of each step."""
     json_file, csv_file, rows = folder / 'facts.json', folder / 'facts.csv', folder / 'facts'
-    command = [bench, '--nets', 'mlp,dcgan', '--levels', 'O0,O1,O4', '--steps', '8', '--warm-up',
-               '2', '--seconds', '0', '--threads', '1', '--quiet', '--json', json_file, '--csv',
-               csv_file, '--json-lines', rows]
+    command = [bench, '--nets', 'mlp,dcgan', '--levels', 'O0,O1,O4', '--size', 'tiny', '--steps',
+               '8', '--warm-up', '2', '--seconds', '0', '--threads', '1', '--quiet', '--json',
+               json_file, '--csv', csv_file, '--json-lines', rows]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           timeout=900, check=False)
     expect(done.returncode == 0, f'status {done.returncode}', done.stderr)
@@ -123,14 +123,34 @@ def facts_and_times(folder):
         expect(run['unstable'] and run['low_ms'] is None, 'unstable', run)
         turns = [sorted(run['times_ms'][2:7])[2], run['times_ms'][7]]
         expect(abs(run['step_ms'] - sum(turns) / 2) < 1e-9, 'median of the turns', run)
-        wanted = run['level'] == 'O1' or run['level'] == 'O4' and not report['multiplies_bf16']
+        parts = report['multiplies_bf16'] and report['cpu_isa'] == 'amx'  # of f16, by AMX
+        wanted = {'O0': False, 'O1': not parts, 'O4': not report['multiplies_bf16']}[run['level']]
         expect(run['emulated'] == wanted, 'emulated levels', run)
         line = next(line for line in done.stdout.splitlines()
                     if line.split()[:2] == [run['net'], run['level']])
         expect(line.endswith('unstable, emulated' if wanted else ' unstable'), 'note', line)
+    expect(done.stdout.splitlines()[-1].startswith('Too few rows are stable'), 'the last line',
+           done.stdout)
     expect(report['cache_bytes_per_s'] >= report['memory_bytes_per_s'] > 0, 'bandwidth', report)
     expect(report['bf16_flops_per_s'] >= report['f32_flops_per_s'] > 0, 'products', report)
     csv_agrees(csv_file, report, runs)
+
+
+def how_products_are_computed(folder):
+    """The line before the table names it, as the JSON does; without --nets there are five."""
+    json_file = folder / 'default.json'
+    command = [str(bench), '--levels', 'O0', '--size', 'tiny', '--steps', '2', '--warm-up', '1',
+               '--seconds', '0', '--json', str(json_file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    expect(done.returncode == 0, f'status {done.returncode}', done.stderr)
+    report = json.loads(json_file.read_text(encoding='utf-8'))
+    bf16 = report['cpu_isa'] if report['multiplies_bf16'] else 'f32'
+    f16 = bf16 if bf16 == 'amx' else 'f32'
+    expect(f'{report["hardware"]}. Products of bf16 are computed by {bf16}, those of f16 by {f16}'
+           in done.stderr, 'how products are computed', done.stderr)
+    expect([run['net'] for run in report['runs']] ==
+           ['mlp', 'lenet', 'resnet18', 'char_lstm', 'char_gpt'], 'default nets', report['runs'])
+    expect('O0' in done.stdout.splitlines()[-1], 'no sentence about one level', done.stdout)
 
 
 def csv_agrees(csv_file, report, runs):
@@ -167,6 +187,7 @@ def micro_rows(folder):
 
 
 with tempfile.TemporaryDirectory() as name:
-    for check in (failed_run, rows_as_they_come, facts_and_times, micro_rows):
+    for check in (failed_run, rows_as_they_come, facts_and_times,
+                  how_products_are_computed, micro_rows):
         check(Path(name))
 expect.verdict()

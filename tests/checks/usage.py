@@ -9,6 +9,7 @@ from pathlib import Path
 
 from check import verdict
 
+quick = ('--nets', 'mlp', '--levels', 'O0', '--size', 'tiny', '--quiet')  # of the bench
 programs = ('bench', 'char_gpt', 'char_lstm', 'custom_op', 'dcgan', 'finetune', 'mnist', 'ops',
             'resnet', 'tour')
 bench, char_gpt, char_lstm, custom_op, dcgan, finetune, mnist, ops, resnet, tour = (
@@ -37,7 +38,8 @@ def cases(folder):
     assert done.returncode == 0, done.stderr
     return [
         (2, '--nets', [bench, '--nets', 'transformer']),
-        (2, 'tiny, small or full', [bench, '--size', 'huge']),
+        (2, 'all or one of', [bench, '--nets', 'mlp,transformer']),
+        (2, 'default, tiny, small or full', [bench, '--size', 'huge']),
         (1, 'cannot be read', [bench, '--peer', folder / 'missing']),
         (1, 'parse error', [bench, '--peer', short]),
         # Errors are reported before the training, which would take hours.
@@ -50,7 +52,7 @@ def cases(folder):
         (2, 'write no rows', [bench, '--ops', '--json-lines', folder / 'rows']),
         # The disk is full in the middle of the run.
         (1, 'could not be written',
-         [bench, '--nets', 'mlp', '--levels', 'O0', '--quiet', '--json-lines', '/dev/full']),
+         [bench, *quick, '--json-lines', '/dev/full']),
         (1, 'cannot create', [resnet, '--depth', '50', '--save', other / 'checkpoints']),
         (1, 'cannot open', [dcgan, '--judge', folder / 'missing']),
         (1, '"\\n"; choose another --prompt', [char_gpt, *smallest, '--data', no_newline]),
@@ -137,7 +139,7 @@ def without_place_for_results(folder):
         ('mnist: the results', [mnist, *run]),
         ('resnet: the results', [resnet, '--width', '4', '--batch', '8', *run]),
         ('char_gpt: the results', [char_gpt, '--config', 'tiny', '--steps', '1', '--quiet']),
-        ('bench: the results', [bench, '--nets', 'mlp', '--levels', 'O0', '--quiet']),
+        ('bench: the results', [bench, *quick]),
         ('custom_op: the results', [custom_op]),
         ('ops: the results', [ops]),
         ('tour: the results', [tour, '--chapter', '1']),

@@ -10,6 +10,7 @@
 #include <limits>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "../../amp/report/run_data.h"
 #include "../../autograd/ops/create.h"
@@ -200,6 +201,101 @@ TEST_CASE("steady times are stable, jumping ones are not", "[bench]") {
   CHECK(results.rows[2].unstable());
   CHECK(std::abs(results.rows[3].over_o0.value - 1) < 0.2);  // the ratio of turns of one round
   CHECK(table(results).find("unstable") != std::string::npos);
+}
+
+namespace {
+
+/** Returns a stable row whose step takes so many times that of O0. */
+Row measured(const std::string& net, const std::string& level, double over_o0) {
+  Row row;
+  row.net = net;
+  row.level = level;
+  row.step_ms = {.value = 10 * over_o0, .low = 9.9 * over_o0, .high = 10.1 * over_o0};
+  row.over_o0 = {.value = over_o0, .low = over_o0, .high = over_o0};
+  return row;
+}
+
+/** Returns the rows of "mlp" and "lenet" with O0 and these levels: name, both ratios. */
+bench::Results of_levels(const std::vector<std::tuple<std::string, double, double>>& levels) {
+  bench::Results results;
+  for (const bool first : {true, false}) {
+    const std::string net = first ? "mlp" : "lenet";
+    results.rows.push_back(measured(net, "O0", 1));
+    for (const auto& [level, mlp, lenet] : levels)
+      results.rows.push_back(measured(net, level, first ? mlp : lenet));
+  }
+  return results;
+}
+
+const std::string kTake = ": no level that updates weights in f32 is more than 3 % faster";
+
+}  // namespace
+
+TEST_CASE("the summary says what the levels cost and which one to take", "[bench]") {
+  CHECK(summary(of_levels({{"O1", 0.98, 0.6}, {"O4", 0.31, 0.49}})) ==
+        "On this machine O4 takes 0.31 to 0.49 of the time of O0, O1 0.60 to 0.98.\n"
+        "Take O4" +
+            kTake + ".\n");
+  // O4 leaves the weights in f32, so O5 has to be faster by more than 3 %, on any device.
+  CHECK(summary(of_levels({{"O4", 0.5, 0.5}, {"O5", 0.49, 0.49}})) ==
+        "On this machine O5 takes 0.49 of the time of O0, O4 0.50.\nTake O4" + kTake + ".\n");
+  CHECK(summary(of_levels({{"O4", 0.5, 0.5}, {"O5", 0.4, 0.5}}))
+            .ends_with("Take O5" + kTake + ".\n"));
+  CHECK(summary(of_levels({{"O2", 0.5, 0.5}, {"O1", 0.5, 0.5}}))
+            .ends_with("Take O1" + kTake + ".\n"));
+  // O3 updates 16-bit weights.
+  CHECK(summary(of_levels({{"O3", 0.3, 0.3}, {"O4", 0.5, 0.5}}))
+            .ends_with("Take O4" + kTake + ".\n"));
+  CHECK(summary(of_levels({{"O3", 0.3, 0.3}, {"O4", 1.5, 1.5}}))
+            .ends_with("\nNo level that updates weights in f32 is faster for all: take O0.\n"));
+  CHECK(summary(of_levels({{"O4", 0.5, 1.2}}))
+            .ends_with("\nTake O4 for mlp" + kTake + "; for lenet it is no faster than O0.\n"));
+}
+
+TEST_CASE("the summary says where no level is faster", "[bench]") {
+  CHECK(summary(of_levels({{"O1", 1.1, 1}, {"O4", 0.98, 2.17}})) ==
+        "On this machine O1 takes 1.00 to 1.10 of the time of O0, O4 0.98 to 2.17.\n"
+        "No level is faster: take O0, and another one only for its memory.\n");
+}
+
+TEST_CASE("unstable and failed rows do not count in the summary", "[bench]") {
+  bench::Results results = of_levels({{"O4", 0.5, 0.1}, {"O5", 0.4, 0.6}});
+  results.rows[4].step_ms.high *= 2;        // lenet O4
+  results.rows[2].error = "out of memory";  // mlp O5
+  CHECK(summary(results) ==
+        "On this machine, by the stable rows, O4 takes 0.50 of the time of O0, O5 0.60.\n"
+        "Take O4" +
+            kTake + ".\n");
+  results.rows[3].step_ms.high *= 2;  // lenet O0, to which its rows compare
+  CHECK(
+      summary(results).starts_with("On this machine, by the stable rows, O4 takes 0.50 of the "
+                                   "time of O0.\nTake O4: "));
+  results.rows[0].step_ms.high *= 2;
+  CHECK(summary(results).starts_with("Too few rows are stable"));
+  results.rows.resize(1);
+  CHECK(summary(results).empty());
+  CHECK(bench::summary({}).empty());
+}
+
+TEST_CASE("the tables have at most 100 columns and whole notes", "[bench]") {
+  bench::Results results = of_levels({{"O1", 12.5, 1.5}});
+  Row& row = results.rows[1];
+  row.net = "resnet18";
+  row.emulated = true;
+  row.step_ms.high *= 2;
+  row.samples_per_s = 123456;
+  row.loss_scale = 65536;
+  row.cast_bytes_per_step = 23.9e6;
+  row.memory.total.peak = 123'400'000;
+  std::istringstream text(table(results));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 5 + 1 + 5 + 1 + 2);
+  for (const std::string& line : lines) CHECK(line.size() <= 100);
+  CHECK(lines[0].ends_with(" note"));
+  CHECK(lines[2].ends_with(" unstable, emulated"));
+  CHECK(lines[8].starts_with("resnet18     O1     123456"));
+  CHECK(lines[12].starts_with("On this machine, by the stable rows, O1 takes"));
 }
 
 TEST_CASE("rounds are added until rows are stable or time is over", "[bench]") {

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 bench = sys.argv[1]
 with tempfile.TemporaryDirectory() as folder:
     ours, torch = Path(folder, 'ours.json'), Path(folder, 'torch.txt')
-    subprocess.run([bench, '--size', 'tiny', '--steps',
+    subprocess.run([bench, '--nets', 'all', '--size', 'tiny', '--steps',
                     str(STEPS), '--quiet', '--json', ours],
                    check=True,
                    stdout=subprocess.DEVNULL)

@@ -193,8 +193,29 @@ TEST_CASE("the work of convolutions, attention and recurrent layers is computed"
   CHECK(flops([&] { lstm(randn({7, 2, 3})); }) == 2.0 * 14 * (20 * 3 + 20 * 5));
 }
 
+TEST_CASE("by default, nets have sizes of their own, which options replace", "[samples]") {
+  const auto samples_of = [](const char* net, std::int64_t batch,
+                             mezzo::Device device = mezzo::cpu) {
+    return make_workload(net, {.size = Size::of_net, .batch = batch, .device = device})->samples;
+  };
+  CHECK(samples_of("mlp", 0) == 128);
+  CHECK(samples_of("mlp", 3) == 3);
+  CHECK(samples_of("dcgan", 0) == 64);  // none of its own: small
+  const auto weights_of = [](std::int64_t width) {
+    for (const auto& [name, value] :
+         make_workload("mlp", {.size = Size::of_net, .batch = 1, .width = width})->tensors)
+      if (name.starts_with("net.")) return value.size(0);
+    return std::int64_t{0};
+  };
+  CHECK(weights_of(0) == 1024);
+  CHECK(weights_of(8) == 8);
+  CHECK(parse_nets({"all"}).size() == all_nets().size());
+  CHECK(parse_nets(default_nets()) == default_nets());
+}
+
 TEST_CASE("unknown nets and sizes are rejected with a list of the known ones", "[samples]") {
   CHECK_THROWS_WITH_AS_TEXT(make_workload("transformer", {}), UsageError,
                             "char_gpt, char_lstm, dcgan");
-  CHECK_THROWS_WITH_AS_TEXT(parse_size("huge"), UsageError, "tiny, small or full");
+  CHECK_THROWS_WITH_AS_TEXT(parse_size("huge"), UsageError, "default, tiny, small or full");
+  CHECK_THROWS_WITH_AS_TEXT(parse_nets({"mlp", "cnn"}), UsageError, "all or one of char_gpt");
 }
