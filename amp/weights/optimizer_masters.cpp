@@ -2,6 +2,7 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/gradient_mark.h"
+#include "../../autograd/leaf_lock.h"
 #include "../../autograd/ops/compare.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/operators.h"
@@ -54,56 +55,66 @@ bool is_zero(const Tensor& x) {
 
 /** Returns true if a scope has made the master's gradient, not the program. */
 bool is_from_scope(const Tensor& master) {
-  return !master.grad().defined() || is_unscaled(gradient_scale(master));
+  const GradState* const state = find_grad_state(master);
+  if (!state) return true;
+  const auto lock = locked(*state);
+  return !state->grad.defined() || is_unscaled(state->mark.scale);
 }
 
 }  // namespace
 
 namespace {
 
-/** What has become of a 16-bit parameter's gradient since a scope. */
+/** What has become of a 16-bit parameter's gradient since a scope. One that was left scaled is the
+ *  same. */
 enum class GradientFate : std::uint8_t { same, removed, zero, written, outside };
 
 GradientFate fate_of(const Tensor& param) {
-  const Tensor grad = param.grad();
-  if (!grad.defined()) return GradientFate::removed;
-  const GradientMark mark = gradient_mark(param);
-  if (!mark.part.defined() || !mark.part.is_same(grad)) return GradientFate::outside;
-  if (written_since_mark(param)) {
-    if (Capture::current() || !is_zero(grad)) return GradientFate::written;
-    mark_gradient(param, GradientScale::zero);
+  const GradState* const state = find_grad_state(param);
+  if (!state) return GradientFate::removed;
+  {
+    const auto lock = locked(*state);
+    const GradientMark& mark = state->mark;
+    if (!state->grad.defined()) return GradientFate::removed;
+    if (mark.scale == GradientScale::delayed) return GradientFate::same;
+    if (!mark.part.defined() || !mark.part.is_same(state->grad)) return GradientFate::outside;
+    if (mark.part.version() == mark.version)
+      return mark.scale == GradientScale::zero ? GradientFate::zero : GradientFate::same;
   }
-  return gradient_scale(param) == GradientScale::zero ? GradientFate::zero : GradientFate::same;
+  if (Capture::current() || !is_zero(param.grad())) return GradientFate::written;
+  mark_gradient(param, GradientScale::zero);
+  return GradientFate::zero;
+}
+
+/** Does what sync_masters_gradients() says; throws if `op` is not empty. */
+void sync_gradients(Optimizer& optimizer, std::string_view op) {
+  each_slot(optimizer, [&](const Slot& slot) {
+    if (!through_master(slot) || !is_from_scope(slot.master)) return;
+    const GradientFate fate = fate_of(slot.param);
+    if (fate == GradientFate::same) return;
+    if (fate == GradientFate::removed || fate == GradientFate::zero) {
+      if (find_grad_state(slot.master)) slot.master.set_grad({});
+    } else if (!op.empty()) {
+      if (fate == GradientFate::outside) refuse_outside(op);
+      refuse_write(slot.param, op);
+    }
+  });
 }
 
 }  // namespace
 
 void sync_masters_gradients(Optimizer& optimizer) {
-  if (!optimizer.materializes_master_grads()) return;
-  each_slot(optimizer, [&](const Slot& slot) {
-    if (!through_master(slot) || !is_from_scope(slot.master) ||
-        gradient_scale(slot.param) == GradientScale::delayed)
-      return;
-    const GradientFate fate = fate_of(slot.param);
-    if (fate == GradientFate::removed || fate == GradientFate::zero) slot.master.set_grad({});
-  });
+  if (optimizer.materializes_master_grads()) sync_gradients(optimizer, {});
 }
 
 void sync_masters_gradients(Optimizer& optimizer, std::string_view op, bool holds_scaled) {
-  sync_masters_gradients(optimizer);
-  const bool keeps = !optimizer.materializes_master_grads();
-  if (keeps && holds_scaled) return;
+  if (optimizer.materializes_master_grads()) return sync_gradients(optimizer, op);
+  if (holds_scaled) return;
   each_slot(optimizer, [&](const Slot& slot) {
     const GradientScale scale = gradient_scale(slot.param);
-    if (!through_master(slot) || scale == GradientScale::delayed) return;
-    if (keeps) {
-      if (slot.param.grad().defined() && scale != GradientScale::zero) refuse_outside(op);
-      return;
-    }
-    if (!is_from_scope(slot.master)) return;
-    const GradientFate fate = fate_of(slot.param);
-    if (fate == GradientFate::outside) refuse_outside(op);
-    if (fate == GradientFate::written) refuse_write(slot.param, op);
+    if (through_master(slot) && slot.param.grad().defined() && scale != GradientScale::delayed &&
+        scale != GradientScale::zero)
+      refuse_outside(op);
   });
 }
 
