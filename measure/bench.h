@@ -180,8 +180,8 @@ MZ_API Results measure(const std::vector<Net>& nets, const Options& options = {}
 MZ_API std::vector<std::string> record(const std::vector<Net>& nets, amp::ReportFile& file,
                                        const Options& options = {});
 
-/** Returns two text tables, of at most 100 columns if names are short: time, floor, memory, loss
- * and notes of each row, and the other figures. Below are errors() and the summary(). */
+/** Returns two text tables of about 100 columns: time, memory, loss and notes of each row, and the
+ *  other figures. Below are errors() and the summary(). */
 MZ_API std::string table(const Results& results);
 /** Returns the cells of both tables in one. */
 MZ_API TextTable text_table(const Results& results);

@@ -13,8 +13,8 @@ const std::vector<std::string> kHeader = {
     "net",  "level", "step ms", "95 %",       "samples/s",  "time/O0",    "95 %", "% of floor",
     "peak", "loss",  "skipped", "loss scale", "casts/step", "cast bytes", "note"};
 /** Headings of the second text table. A line of all columns would be wrapped or cut off. */
-const std::vector<std::string> kSecondTable = {"samples/s", "skipped", "loss scale", "casts/step",
-                                               "cast bytes"};
+const std::vector<std::string> kSecondTable = {"samples/s",  "% of floor", "skipped",
+                                               "loss scale", "casts/step", "cast bytes"};
 
 /** Returns "low-high", or "-" for an interval without bounds. */
 std::string interval(const MedianInterval& of, int digits) {

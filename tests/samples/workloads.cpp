@@ -202,8 +202,8 @@ TEST_CASE("by default, nets have sizes of their own, which options replace", "[s
   CHECK(samples_of("mlp", 3) == 3);
   CHECK(samples_of("dcgan", 0) == 64);  // none of its own: small
   const auto weights_of = [](std::int64_t width) {
-    for (const auto& [name, value] :
-         make_workload("mlp", {.size = Size::of_net, .batch = 1, .width = width})->tensors)
+    const auto workload = make_workload("mlp", {.size = Size::of_net, .batch = 1, .width = width});
+    for (const auto& [name, value] : workload->tensors)
       if (name.starts_with("net.")) return value.size(0);
     return std::int64_t{0};
   };
