@@ -39,6 +39,15 @@ Tensor with_infinity(Tensor x) {
   return x;
 }
 
+/** Clears the sign of nan, which IEEE 754 (6.3) leaves open: it follows from the order of operands
+ *  that the compiler chooses for a processor. */
+Tensor without_nan_sign(const Tensor& x) {
+  Tensor y = x.clone();
+  for (std::int64_t i = 0; i < y.numel(); ++i)
+    if (std::uint16_t& bits = y.data<BFloat16>()[i].bits; (bits & 0x7FFF) > 0x7F80) bits &= 0x7FFF;
+  return y;
+}
+
 }  // namespace
 
 TEST_CASE("every bf16 value gives the rounded result of its f32 value", "[ops]") {
@@ -48,7 +57,8 @@ TEST_CASE("every bf16 value gives the rounded result of its f32 value", "[ops]")
   const Tensor wide = all.to(DType::f32);
   for (const Function& f : kFunctions) {
     CAPTURE(f.name);
-    CHECK(same_bits(f.apply(all), f.apply(wide).to(DType::bf16)));
+    CHECK(
+        same_bits(without_nan_sign(f.apply(all)), without_nan_sign(f.apply(wide).to(DType::bf16))));
   }
 }
 
