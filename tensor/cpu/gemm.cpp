@@ -307,8 +307,10 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Matrix& a, c
     if (product.use_kept_panels()) return product.run();
   }
   // Right operands of lines are transposed if their terms are adjacent, left ones if they are not.
-  // So where the terms of both are, the smaller one becomes the right operand.
-  if (kIsLine<E> && n > m && a.column == 1 && b.row == 1)
+  // So where the terms of both are, the smaller one becomes the right operand. Not for parts, whose
+  // order of sums differs between left and right.
+  constexpr bool kWhole = sizeof(E) == Factors<E>::kTerms * sizeof(BFloat16);
+  if (kIsLine<E> && kWhole && n > m && a.column == 1 && b.row == 1)
     return multiply<E>(n, m, k, without_weight(b).transposed(), a.transposed(), c.transposed(),
                        epilogue.transposed());
   for (std::int64_t j = 0; j < n; j += columns)
