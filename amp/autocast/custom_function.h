@@ -25,7 +25,7 @@ struct MZ_API RecordedCasts {
   DType low = f16;            // the 16-bit type of matrix products and convolutions
   bool cache_enabled = true;  // casts of weights are cached
   bool from_guard = true;     // set by a guard, which refuses banned ops whatever their inputs
-  // The tags of policy_override; null: none.
+  /** The tags of policy_override; null: none. */
   std::shared_ptr<const struct OverriddenTags> overrides = {};
   /** Returns the current state of the calling thread. */
   static RecordedCasts here();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../../autograd/grad_mode.h"
+#include "../../autograd/leaf_lock.h"
 #include "../../autograd/ops/pointwise.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/random/generator.h"
@@ -51,7 +52,7 @@ DataParallel::~DataParallel() {
     state.receiver = nullptr;
     param.slot = {};
     if (param.unreduced && state.grad.defined() && param.earlier.defined())
-      param.leaf.set_grad(add(param.earlier, state.grad));
+      restore_gradient(param.leaf, add(param.earlier, state.grad), mark_of_sum(param));
     const Tensor grad = state.grad;
     if (grad.defined() && grad.impl()->storage->owners() > 1) param.leaf.set_grad(grad.clone());
   }
@@ -178,7 +179,7 @@ bool DataParallel::has_unreduced(std::size_t index) const {
 
 void DataParallel::drop_local(std::size_t index) {
   Param& param = params_[index];
-  if (has_unreduced(index)) param.leaf.set_grad(param.earlier);
+  if (has_unreduced(index)) restore_gradient(param.leaf, param.earlier, param.earlier_mark);
   param.forget();
   holds_reduced_ = false;
 }
@@ -188,6 +189,17 @@ void DataParallel::Param::forget_dropped() {
   if (!leaf.grad().defined()) forget();
 }
 
+/** Returns the mark of the sum of the leaf's gradient and of the one put aside: the same on every
+ *  rank, whether or not the rank has a local gradient. */
+GradientMark DataParallel::mark_of_sum(const Param& param) {
+  GradientMark mark = gradient_mark(param.leaf);
+  const bool is_scaled = mark.scale == GradientScale::delayed || mark.scale == GradientScale::kept;
+  if (param.earlier.defined() && !is_scaled) mark = param.earlier_mark;
+  const bool lasts = mark.scale == GradientScale::delayed || mark.scale == GradientScale::kept ||
+                     is_unscaled(mark.scale);
+  return lasts ? mark : GradientMark{};
+}
+
 /** Prepares for a local contribution, which the engine adds to the leaf's gradient. */
 void DataParallel::keep_local(std::size_t index) {
   Param& param = params_[index];
@@ -195,7 +207,12 @@ void DataParallel::keep_local(std::size_t index) {
   if (!param.unreduced && param.leaf.grad().defined()) {
     put_aside_.push_back(index);
     param.earlier = param.leaf.grad();
+    param.earlier_mark = gradient_mark(param.leaf);
     param.leaf.set_grad({});
+    // The parameter stays marked, as on ranks without a local contribution.
+    GradState& state = grad_state(param.leaf);
+    const auto lock = locked(state);
+    state.mark = param.earlier_mark;
   }
   param.unreduced = true;
 }
@@ -205,7 +222,8 @@ void DataParallel::restore_put_aside() {
   for (const std::size_t index : put_aside_) {
     Param& param = params_[index];
     if (param.leaf.grad().defined()) continue;
-    param.leaf.set_grad(std::exchange(param.earlier, {}));
+    restore_gradient(param.leaf, std::exchange(param.earlier, {}),
+                     std::exchange(param.earlier_mark, {}));
     param.unreduced = false;
   }
 }

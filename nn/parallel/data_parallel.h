@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
 #include "../../optim/multi_tensor.h"
 #include "averaging.h"
@@ -56,12 +57,14 @@ class DataParallel final : public GradientReceiver {
     bool present = false;    // this rank has a gradient in this pass, maybe an older local one
     bool unreduced = false;  // the leaf's gradient is local
     Tensor earlier = {};     // reduced gradient, put aside while the leaf's is local
-    Tensor wide = {};        // f32 sum that belongs to the leaf's 16-bit gradient
+    GradientMark earlier_mark = {};
+    Tensor wide = {};  // f32 sum that belongs to the leaf's 16-bit gradient
 
     /** Drops the state of a replaced gradient. */
     void forget() {
       unreduced = false;
       earlier = wide = {};
+      earlier_mark = {};
     }
     void forget_dropped();
   };
@@ -94,6 +97,7 @@ class DataParallel final : public GradientReceiver {
   void open_pass(std::span<const std::size_t> indices);
   void prepare_memory(Bucket& bucket);
   bool is_in_use(const Bucket& bucket) const;
+  static GradientMark mark_of_sum(const Param& param);
   void keep_local(std::size_t index);
   void restore_put_aside();
   void write(Param& param, Tensor gradient);

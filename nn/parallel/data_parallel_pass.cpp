@@ -339,13 +339,10 @@ void DataParallel::log_unused(const std::vector<bool>& used) {
 void DataParallel::deliver(Param& param) {
   const bool single = buckets_[param.bucket].plan.is_single;
   const Tensor present = param.leaf.grad();
-  const GradientMark mark = gradient_mark(param.leaf);
-  const auto set_marked = [&](const Tensor& grad) {
-    const bool lasts = mark.scale == GradientScale::delayed || mark.scale == GradientScale::kept ||
-                       is_unscaled(mark.scale);
-    restore_gradient(param.leaf, grad, lasts ? mark : GradientMark{});
-  };
+  const GradientMark mark = mark_of_sum(param);
+  const auto set_marked = [&](const Tensor& grad) { restore_gradient(param.leaf, grad, mark); };
   Tensor earlier = std::exchange(param.earlier, {});
+  param.earlier_mark = {};
   if (!earlier.defined() && !param.unreduced) earlier = present;
   param.unreduced = false;
   Tensor sum = single ? std::exchange(param.slot, {}) : param.slot;

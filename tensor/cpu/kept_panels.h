@@ -1,4 +1,4 @@
-// KeptPanels: packed copies of a weight that later products use instead of packing it again.
+// kept_panels: packed copies of a weight that later products use instead of packing it again.
 #pragma once
 
 #include <functional>
