@@ -5,6 +5,7 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/gradient_mark.h"
+#include "../../autograd/gradient_receiver.h"
 #include "../../autograd/node.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
@@ -220,6 +221,12 @@ void AmpOptimizerState::forget_gradients() {
 }
 
 void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
+  // In a delayed sequence a parameter whose gradient is local has none left. It has none on the
+  // ranks either whose losses did not use it, so that all ranks take the same step.
+  if (pending)
+    each_slot(optimizer, [](const Slot& slot) {
+      if (gradient_receiver(slot.param)) slot.param.set_grad({});
+    });
   drop_masters_gradients(optimizer);
   forget_gradients();
 }
