@@ -209,7 +209,7 @@ template <class E> class WeightGradient {
   template <class GradientsOf>
   void pack_gradient_lines(const GradientsOf& gradients_of, std::int64_t first, std::int64_t q,
                            E* to) const {
-    constexpr std::int64_t kLanes = RegisterBlock<E>::kLanes, kPairs = kLineTerms / 2;
+    constexpr std::int64_t kLanes = RegisterBlock<E>::kLanes, kPairs = Factors<E>::kTerms / 2;
     const std::int64_t positions = y_.volume.pixels(), vectors = columns_.vectors_of(q);
     auto* pairs = reinterpret_cast<BFloat16Pair*>(to);
     for (std::int64_t vector = 0; vector < vectors; ++vector)
