@@ -138,9 +138,9 @@ Row attention_row(DType dtype, Scores kind, bool backward) {
                                     " padded",
                                     " dropout",
                                     " causal dropout",
-                                    " mask of 1 entry",
-                                    " mask of 1 head",
-                                    " mask of 1 query",
+                                    " mask, 1 entry",
+                                    " mask, 1 head",
+                                    " mask, 1 query",
                                     " mask"};
   return {"attention " + text(dtype) + kKinds[static_cast<std::size_t>(kind)] +
               (backward ? " backward" : " forward"),
