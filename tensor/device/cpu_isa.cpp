@@ -172,12 +172,13 @@ std::optional<CpuIsa> named_isa() {
 }
 
 /** Returns the instruction set of kernels between `lowest` and `highest`, which may be v4_bf16 and
- *  then includes v4_amx. `lacks`: what lacks a higher one. */
-CpuIsa choose(CpuIsa lowest, CpuIsa highest, const char* lacks) {
-  const std::optional<CpuIsa> named = named_isa();
+ *  then includes v4_amx: the named one if any. `has_tiles`: this build has kernels for AMX;
+ * `lacks`: what a higher one lacks. */
+CpuIsa choose(std::optional<CpuIsa> named, CpuIsa lowest, CpuIsa highest, bool has_tiles,
+              const char* lacks) {
   if (!named) return highest == CpuIsa::v4_bf16 ? fastest_of_bf16() : highest;
   if (*named == CpuIsa::v4_amx) {
-    const std::string refusal = highest == CpuIsa::v4_bf16 ? refusal_of_amx() : lacks;
+    const std::string refusal = has_tiles ? refusal_of_amx() : lacks;
     if (!refusal.empty())
       fail<ValueError>(kVariable, {.what = "AMX cannot be used: " + refusal, .got = str(*named)});
     return *named;
@@ -194,17 +195,19 @@ CpuIsa choose(CpuIsa lowest, CpuIsa highest, const char* lacks) {
 /** The choice of a build for one -march. */
 CpuIsa compiled_isa() {
   const CpuIsa lowest = kCompiled == CpuIsa::v4_bf16 ? CpuIsa::v4 : kCompiled;
-  return choose(lowest, kCompiled, "the kernels of this build are for one -march");
+  return choose(named_isa(), lowest, kCompiled, kCompiled == CpuIsa::v4_bf16,
+                "the kernels of this build are for one -march");
 }
 
 /** The choice of a portable build. */
 CpuIsa chosen_isa() {
+  const std::optional<CpuIsa> named = named_isa();
   const CpuIsa highest = highest_of_cpu();
   if (highest == CpuIsa::baseline)
     fail<Unsupported>("cpu", {.what = "this CPU lacks instructions that the kernels use",
                               .expected = "x86-64-v3 (AVX2, FMA, F16C)",
                               .hint = "build with -Dcpu_arch=native"});
-  return choose(CpuIsa::v3, highest, "this CPU lacks the instruction set");
+  return choose(named, CpuIsa::v3, highest, true, "this CPU lacks the instruction set");
 }
 
 std::atomic<bool> models{false};
