@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <iostream>
 #include <limits>
 #include <vector>
 
@@ -109,6 +110,10 @@ void with_tiles(const std::function<void()>& f) {
 }
 
 }  // namespace
+
+TEST_CASE("the chosen instruction set is printed", "[.isa_name]") {
+  std::cout << "\nchosen: " << str(cpu_isa()) << "\n";
+}
 
 TEST_CASE("products by tiles have the documented order of sums", "[tiles]") {
   with_tiles([] {

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <iostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,10 +21,6 @@ TEST_CASE("kernels use the instruction set that MEZZO_CPU_ISA names", "[cpu_isa]
   if (cpu_isa() != CpuIsa::baseline)
     CHECK(description(cpu).find(cpu_isa() == CpuIsa::v3 ? "x86-64-v3" : "x86-64-v4") == 5);
   CHECK(sum(ones({4}) + ones({4})).item<int>() == 8);
-}
-
-TEST_CASE("the chosen instruction set is printed", "[.isa_name]") {
-  std::cout << "\nchosen: " << str(cpu_isa()) << "\n";
 }
 
 TEST_CASE("AMX is not used while a signal stack refuses the permission", "[.small_signal_stack]") {
