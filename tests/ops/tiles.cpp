@@ -192,8 +192,9 @@ TEST_CASE("convolutions by tiles sum channels by lines, or windows of few channe
   with_tiles([] {
     manual_seed(5);
     for (const DType dtype : {bf16, f16})
-      for (const auto& [channels, stride] :
+      for (const auto& sizes :
            {std::pair<std::int64_t, std::int64_t>{40, 1}, {64, 2}, {3, 2}, {1, 1}}) {
+        const std::int64_t channels = sizes.first, stride = sizes.second;
         const Tensor x = drawn(2, channels * 63, dtype, 0).view({2, channels, 9, 7}),
                      w = drawn(10, channels * 9, dtype, 0).view({10, channels, 3, 3});
         const Tensor padded = pad(x, {1, 1, 1, 1});
