@@ -145,6 +145,6 @@ void set_has_dnn(bool has) { present = has; }
 DnnFault dnn_fault() { return fault; }
 void set_dnn_fault(DnnFault wanted) { fault = wanted; }
 
-void set_convolution_fault(ConvolutionFault fault) { gpu::dnn::convolution_fault = fault; }
+void set_convolution_fault(ConvolutionFault wanted) { gpu::dnn::convolution_fault = wanted; }
 
 }  // namespace mezzo::emulator

@@ -41,5 +41,5 @@ class KernelTrace {
   KernelTable finish();
 
  private:
-  bool running_ = true;
+  [[maybe_unused]] bool running_ = true;
 };
