@@ -18,7 +18,8 @@ from check import ROOT, in_parallel, run, skip, verdict
 STRICT = ['-Wno-unknown-warning-option', '-Werror']
 # Options that do not change what the code means; clang does not know all of them.
 WITHOUT_MEANING = ('-MD', '-fpch-deps', '-fpch-preprocess', '-fcolor-diagnostics',
-                   '-fdiagnostics-color=always', '-fno-gnu-unique')
+                   '-fdiagnostics-color=always', '-fno-gnu-unique', '-fno-tree-pre',
+                   '-fno-thread-jumps')
 # Options that take the next word and do not affect the meaning of the code.
 WITH_WORD = ('-o', '-MF', '-MQ', '-MT', '-c')
 
