@@ -23,9 +23,10 @@ constexpr char kLeft = 'L';   // the sender gave up; the rest is the reason
 constexpr char kSame = 'S';   // the sender threw the rest, which concerns all ranks
 constexpr char kEnded = 'E';  // the sender's program ended
 
-constexpr auto kTimeAfterEnd = 1s;    // for the last messages of a rank that has ended
-constexpr int kTestsAfterEnd = 1000;  // the same, for a busy machine
-constexpr auto kNoteTime = 1s;        // for the messages of the other ranks after a failure
+constexpr auto kTimeAfterEnd = 1s;     // for the last messages of a rank that has ended
+constexpr int kTestsAfterEnd = 1000;   // the same, for a busy machine
+constexpr auto kTimeAfterNote = 50ms;  // for the last data of a rank that gave up
+constexpr auto kNoteTime = 1s;         // for the messages of the other ranks after a failure
 
 /** The sleeps between two tests of a transfer: the first one and the longest. */
 struct Sleeps {
@@ -233,8 +234,29 @@ void Progress::transfer(const Job& job, const Transfer& transfer) {
     require(transport_->test(done));
     if (done) return;
     const bool slept = pause(job, start, sleep);
-    if (slept || tests % 16 == 15) look_for_failures(job);
+    if (!slept && tests % 16 != 15) continue;
+    try {
+      look_for_failures(job);
+    } catch (...) {
+      // The rank that failed may have finished this transfer before, and its note overtaken it.
+      if (!ends_soon()) throw;
+      record_failure(std::current_exception());
+      return;
+    }
   }
+}
+
+/** Waits for the rest of a transfer whose data may have been sent already. Returns true if it
+ *  ends. */
+bool Progress::ends_soon() {
+  const auto start = Clock::now();
+  bool done = false;
+  while (Clock::now() - start < kTimeAfterNote) {
+    if (!transport_->test(done).empty()) return false;
+    if (done) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
 }
 
 /** Waits between two tests of a transfer that began at `start`. `sleep` is the former sleep; the

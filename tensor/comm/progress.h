@@ -57,6 +57,7 @@ class Progress {
   [[noreturn]] void tell_all(const std::string& text);
   void check_time(const Job& job);
   void transfer(const Job& job, const Transfer& transfer);
+  bool ends_soon();
   bool pause(const Job& job, Clock::time_point start, std::chrono::microseconds& sleep);
   void run_plan(Job& job, Plan& plan);
   void look_for_failures(const Job& job);

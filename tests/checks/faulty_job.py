@@ -28,11 +28,11 @@ ENVIRONMENT = NO_MPI | {
 }
 
 
-def start(program, scenario):
+def start(program, scenario, **variables):
     """Runs the scenario on two ranks. Returns status, seconds, {rank: lines}."""
     begun = time.monotonic()
     done = run(['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', '2', program, scenario],
-               env=ENVIRONMENT, timeout=120)
+               env=ENVIRONMENT | variables, timeout=120)
     lines = {0: [], 1: []}
     for rank, text in re.findall(r'^rank ([01]): (.*)$', done.stdout, re.MULTILINE):
         lines[int(rank)].append(text)
@@ -50,10 +50,10 @@ def check_end(expect, scenario, done, seconds):
     expect(seconds < limit, f'{scenario}: took {seconds:.1f} s, expected {limit}', done.stdout)
 
 
-def check_scenario(expect, program, scenario, expected):
+def check_scenario(expect, program, scenario, expected, **variables):
     """Expects the first line that each rank prints: a text, a pattern, or None for nothing. Returns
     {rank: lines}."""
-    done, seconds, lines = start(program, scenario)
+    done, seconds, lines = start(program, scenario, **variables)
     for rank, wanted in enumerate(expected):
         first = lines[rank][0] if lines[rank] else None
         right = first is None if wanted is None else first is not None and matches(first, wanted)

@@ -1,8 +1,9 @@
 """Faults in a training of several processes: wrappers of different models, ranks that fail, hang or
 do something else in backward().
 
-Usage: parallel_faults.py PROGRAM MPI_LIBRARY
-       PROGRAM is that of tests/parallel/fault.cpp; MPI_LIBRARY may be empty where there is no MPI
+Usage: parallel_faults.py PROGRAM MPI_LIBRARY LATE_LIBRARY
+       PROGRAM is that of tests/parallel/fault.cpp; MPI_LIBRARY may be empty where there is no MPI;
+       LATE_LIBRARY is that of tests/comm/late_mpi.cpp
 """
 import re
 import sys
@@ -72,15 +73,20 @@ SCENARIOS = {
         'checks'
     ] * 2,
 }
+# the same errors where rank 1 is slow to see that a transfer has ended
+LATE = ('loss_scales', 'one_step_ahead', 'other_buckets', 'throw_in_hook')
 # the launcher ends these jobs
 DEATHS = ('killed', 'left')
 
 
-def main(program, mpi_library):
+def main(program, mpi_library, late_library):
     expect = Expectations()
     require_mpi(expect, mpi_library)
     for scenario, expected in SCENARIOS.items():
         check_scenario(expect, program, scenario, expected)
+    for scenario in LATE:
+        check_scenario(expect, program, scenario, SCENARIOS[scenario],
+                       MEZZO_MPI_LIBRARY=late_library, LATE_MPI_OF=mpi_library)
     for scenario in DEATHS:
         check_deadly(expect, program, scenario)
     check_harmless(expect, program, 'none')
