@@ -163,7 +163,22 @@ struct JoinedMoments {
 struct JoinedStatistics {
   Tensor mean, var;  // [C], in the compute dtype; var is biased
   double count = 0;  // values per channel
+  Tensor shrink;     // [C]: a power of 2 by which the moments of x stay finite; undefined: all do
 };
+
+/** Returns what JoinedStatistics::shrink is. */
+Tensor shrink_of(const JoinedMoments& batch, const Tensor& x) {
+  const double power = x.dtype() == DType::f64 ? 0x1p-600 : 0x1p-80;
+  std::vector<double> factors(batch.mean.size(), 1);
+  bool any = false;
+  for (std::size_t c = 0; c < factors.size(); ++c) {
+    if (std::isfinite(batch.mean[c]) && std::isfinite(batch.squares[c])) continue;
+    factors[c] = power;
+    any = true;
+  }
+  if (!any) return {};
+  return tensor(factors, {.dtype = compute_dtype(x.dtype()), .device = x.device()});
+}
 
 /** Computes the statistics of all ranks' x. Every rank gets the same bits. */
 JoinedStatistics join_statistics(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -189,7 +204,7 @@ JoinedStatistics join_statistics(const Tensor& x, const Tensor& weight, const Te
   const auto result = [&](const std::vector<double>& values) {
     return tensor(values, {.dtype = compute_dtype(x.dtype()), .device = x.device()});
   };
-  return {result(batch.mean), result(batch.squares), batch.count};
+  return {result(batch.mean), result(batch.squares), batch.count, shrink_of(batch, x)};
 }
 
 }  // namespace
@@ -209,9 +224,25 @@ Tensor detail::sync_batch_norm(const Tensor& x, const BatchNormOptions& options,
   Tensor operands[] = {x, options.weight, options.bias};
   if (CastHook* casts = thread_hooks().cast) casts->cast(op_info<op::BatchNorm>, operands, false);
   const auto& [input, weight, bias] = operands;
-  const JoinedStatistics batch = join_statistics(input, weight, bias, options, group);
-  Tensor y = apply_with<op::SyncBatchNorm>({options.eps, batch.count, group}, input, weight, bias,
-                                           batch.mean, batch.var);
+  JoinedStatistics batch = join_statistics(input, weight, bias, options, group);
+  Tensor y;
+  if (!batch.shrink.defined()) {
+    y = apply_with<op::SyncBatchNorm>({options.eps, batch.count, group}, input, weight, bias,
+                                      batch.mean, batch.var);
+  } else {
+    // Beside a variance that leaves the range of the dtype, eps does not count.
+    const CastScope no_casts(nullptr);
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(input.dim()), 1);
+    sizes[1] = batch.shrink.numel();
+    const Tensor factor = batch.shrink;
+    const Tensor small = input * factor.reshape(sizes).to(input.dtype());
+    batch = join_statistics(small, weight, bias, options, group);
+    const Tensor var = where(factor == 1, batch.var + options.eps, batch.var);
+    y = apply_with<op::SyncBatchNorm>({0, batch.count, group}, small, weight, bias, batch.mean,
+                                      var);
+    batch.mean = batch.mean / factor;
+    batch.var = batch.var / factor / factor;
+  }
   const NoGradNoCasts plain_ops;
   if (batch.count > 0)
     update_running(options.running_mean, options.running_var, options.momentum, batch.mean,

@@ -172,6 +172,27 @@ TEST_CASE("a user function's backward runs in the casting state of its forward",
   CHECK_FALSE(Product::backward_casts);
 }
 
+TEST_CASE("a user function's backward runs under the override of its forward", "[overrides]") {
+  const Tensor x = matrix(), w = matrix();
+  x.requires_grad_(), w.requires_grad_();
+  Tensor y;
+  {
+    const amp::autocast on;
+    const amp::policy_override exact{{"matmul", Precision::f32}};
+    y = amp::custom_function<Product>({}, x, w);
+  }
+  CHECK(Product::forward_dtype == f32);
+  sum(y).backward();
+  CHECK(Product::backward_dtype == f32);
+  {
+    const amp::autocast on;
+    y = amp::custom_function<Product>({}, x, w);
+    const amp::policy_override exact{{"matmul", Precision::f32}};
+    sum(y).backward();
+  }
+  CHECK(Product::backward_dtype == f16);
+}
+
 TEST_CASE("a user function with cast_inputs gets cast inputs and runs with casts off",
           "[overrides]") {
   const Tensor x = matrix().to(f16), w = matrix();

@@ -152,6 +152,39 @@ TEST_CASE("values far from 0 keep their variance", "[sync_batch_norm]") {
   CHECK(distance(ours(huge), zeros({4, 3})) == 0);
 }
 
+TEST_CASE("values whose squares overflow are normalised as others", "[sync_batch_norm]") {
+  const auto c = world().all();
+  const Parts parts{"8 each", [](int) { return 8; }};
+  for (const DType dtype : {f32, f64, bf16}) {
+    CAPTURE(name(dtype));
+    const double size = dtype == f64 ? 0x1p600 : 0x1p70;
+    // a channel of such numbers, one of usual numbers, and one of a huge constant
+    const Tensor usual = shared_randn({8 * c.size(), 3}, 3).to(dtype);
+    usual.select(1, 2).fill_(1);
+    const Tensor factors = tensor({size, 1.0, size}, {.dtype = f64}).to(dtype);
+    const nn::BatchNorm1d small(3), large(3);
+    for (const nn::BatchNorm1d* const layer : {&small, &large}) {
+      layer->to(dtype == f64 ? f64 : f32);
+      REQUIRE(nn::convert_sync_batch_norm(*layer, {.comm = c}) == 1);
+    }
+    const Tensor x = part_of(usual, parts).clone().requires_grad_(),
+                 scaled = part_of(usual * factors, parts).clone().requires_grad_();
+    const Tensor weights = shared_randn({8 * c.size(), 3}, 5).to(dtype);
+    const Tensor y = small(x), huge = large(scaled);
+    CHECK(distance(huge.select(1, 0), y.select(1, 0)) < (dtype == bf16 ? 0.02 : 1e-4));
+    CHECK(distance(huge.select(1, 1), y.select(1, 1)) == 0);
+    CHECK(distance(huge.select(1, 2), zeros({8})) == 0);
+    sum(y * part_of(weights, parts)).backward();
+    sum(huge * part_of(weights, parts)).backward();
+    const Tensor gradient = scaled.grad().to(f64) * tensor({size, 1.0, 0.0}, {.dtype = f64}),
+                 expected = x.grad().to(f64) * tensor({1.0, 1.0, 0.0}, {.dtype = f64});
+    CHECK(distance(gradient, expected) < (dtype == bf16 ? 0.05 : 1e-3));
+    CHECK(distance(large.running_mean().select(0, 1), small.running_mean().select(0, 1)) == 0);
+    CHECK(distance(large.running_var().select(0, 1), small.running_var().select(0, 1)) == 0);
+    CHECK(isfinite(large.running_mean()).all().item<bool>());
+  }
+}
+
 TEST_CASE("statistics have the same bits on all ranks", "[sync_batch_norm]") {
   const auto c = world().all();
   manual_seed(static_cast<std::uint64_t>(c.rank()) + 1);  // another batch on each rank
