@@ -233,6 +233,8 @@ std::vector<ParamUpdate> Optimizer::collect() {
         if (!slot.master.defined() && materializes_master_grads())
           require_unscaled_gradient(slot.param, str(type_name(), ".step"));
         updates.push_back(prepare(group, i, grad));
+        if (!slot.master.defined() && hooks_)
+          updates.back().low_copy = hooks_->low_copy(slot.param);
       }
   return updates;
 }

@@ -62,6 +62,7 @@ struct MZ_API ParamUpdate {
   Tensor grad;                           // read by the update; a transform may replace it
   std::array<Tensor, kMaxStates> state;  // the slot's states, or new ones
   bool fresh = false;                    // the states are new
+  Tensor low_copy = {};                  // also written, rounded to its dtype; may be undefined
   std::size_t index = 0;                 // in its group
   DeviceTime time = {};                  // counters on the device, if the step uses those
 };
@@ -95,6 +96,9 @@ class MZ_API OptimizerHooks {
                                                 Factor& /*unscale*/) {
     return {};
   }
+  /** Returns the 16-bit copy of a parameter without a master that the update shall write too, or an
+   *  undefined tensor. Called between before_step and after_step. */
+  virtual Tensor low_copy(const Tensor& /*param*/) { return {}; }
   /** Called after a step, whose result may be unknown yet. May throw; the step stays done. */
   virtual void after_step(Optimizer&, const StepResult&) {}
   /** Called on the observer (DeviceStepState::observe) when `skips` > 0 more skipped steps have

@@ -90,7 +90,7 @@ void OptimizerOf<Rule>::update(std::span<const ParamUpdate> updates, const Updat
   settings.reserve(updates.size());
   for (const ParamUpdate& u : updates) {
     const bool twin = u.slot->master.defined();
-    tensors.push_back({u.slot->target(), u.grad, twin ? u.slot->param : Tensor{}, u.state});
+    tensors.push_back({u.slot->target(), u.grad, twin ? u.slot->param : u.low_copy, u.state});
     settings.push_back(Rule::settings((*options_)[u.group], u.slot->steps + 1, u.fresh));
     settings.back().time = u.time;
   }

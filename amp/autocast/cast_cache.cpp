@@ -35,7 +35,7 @@ struct CastCache::State {
     std::uint32_t version;
     Tensor cast;
     DeviceQueue writer;
-    std::vector<DeviceQueue> readers;  // other queues that already wait for the write
+    std::vector<DeviceQueue> readers = {};  // other queues that already wait for the write
     bool is_new = false;
 
     /** Orders the current queue of this thread after the write of the cast. */
@@ -49,6 +49,26 @@ struct CastCache::State {
   };
   using Entries = std::unordered_map<Key, Entry, HashKey>;
 
+  /** The values of a weight's latest cast, apart from the graph that it was recorded in. */
+  struct Values {
+    Tensor weight;
+    std::uint32_t version;  // of the weight, when the values were those of its cast
+    Tensor cast;
+    DeviceQueue writer;
+    bool is_lent = false;
+
+    bool is_current(DType dtype) const {
+      return !is_lent && cast.dtype() == dtype && version == weight.version() &&
+             cast.device() == weight.device() && !weight.impl()->storage->is_exposed();
+    }
+  };
+
+  /** Keeps the values of a cast for lend(), if they may be kept. */
+  void keep_values(const Tensor& weight, const Tensor& cast, const DeviceQueue& writer) {
+    if (!remembers || Capture::current() || weight.impl()->storage->is_exposed()) return;
+    values.insert_or_assign(weight.impl(), Values{weight, weight.version(), cast.detach(), writer});
+  }
+
   static Key key_of(const Tensor& weight, DType dtype) {
     return {weight.impl(), dtype, grad_enabled() && weight.requires_grad(), Capture::current()};
   }
@@ -60,8 +80,9 @@ struct CastCache::State {
 
   mutable std::mutex mutex;
   Entries entries;
+  std::unordered_map<const TensorImpl*, Values> values;
   std::size_t prune_at = 64;
-  std::int64_t hits = 0, misses = 0, stale = 0;
+  std::int64_t hits = 0, misses = 0, stale = 0, written = 0;
   bool remembers = false;
   struct Remembered {
     Tensor weight;
@@ -130,6 +151,9 @@ std::vector<Tensor> CastCache::take_companions(const Tensor& weight, DType dtype
     if (!same_dense_layout(r.weight, r.weight) ||
         state_->entries.count(State::key_of(r.weight, dtype)) > 0)
       continue;
+    if (const auto kept = state_->values.find(r.weight.impl());
+        kept != state_->values.end() && kept->second.is_current(dtype))
+      continue;
     weights.push_back(r.weight);
     state_->this_round.push_back(r);
   }
@@ -137,6 +161,14 @@ std::vector<Tensor> CastCache::take_companions(const Tensor& weight, DType dtype
 }
 
 namespace {
+
+/** Records `cast` as the cast of a weight by an op of its own. */
+void record_cast(const Tensor& weight, DType dtype, Tensor& cast) {
+  const op::To::Attrs attrs{dtype};
+  Tensor in[] = {weight};
+  if (grad_enabled() && weight.requires_grad()) record(op_info<op::To>, in, {&cast, 1}, &attrs);
+  if (TraceHook* trace = thread_hooks().trace) trace->trace(op_info<op::To>, in, {&cast, 1});
+}
 
 /** Casts all weights in one launch and records each as an op of its own. */
 std::vector<Tensor> cast_together(const std::vector<Tensor>& weights, DType dtype) {
@@ -148,19 +180,35 @@ std::vector<Tensor> cast_together(const std::vector<Tensor>& weights, DType dtyp
     items.push_back({w.detach(), {}, casts.back()});
   }
   optim::axpby(items, 1, 0);
-  const op::To::Attrs attrs{dtype};
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    Tensor in[] = {weights[i]};
-    if (grad_enabled() && weights[i].requires_grad())
-      record(op_info<op::To>, in, {&casts[i], 1}, &attrs);
-    if (TraceHook* trace = thread_hooks().trace) trace->trace(op_info<op::To>, in, {&casts[i], 1});
-  }
+  for (std::size_t i = 0; i < weights.size(); ++i) record_cast(weights[i], dtype, casts[i]);
   return casts;
 }
 
 }  // namespace
 
+/** Returns a cast with the values that an optimizer has written; undefined if there are none. */
+Tensor CastCache::cast_by_update(const Tensor& weight, DType dtype) {
+  if (Capture::current()) return {};
+  Tensor cast;
+  DeviceQueue writer;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto kept = state_->values.find(weight.impl());
+    if (kept == state_->values.end() || !kept->second.is_current(dtype)) return {};
+    cast = kept->second.cast.detach();
+    writer = kept->second.writer;
+    ++state_->written;
+  }
+  record_cast(weight, dtype, cast);
+  const std::lock_guard lock(state_->mutex);
+  State::Entry entry{weight, weight.version(), cast, writer};
+  entry.share();
+  state_->entries.insert_or_assign(State::key_of(weight, dtype), std::move(entry));
+  return cast;
+}
+
 Tensor CastCache::cast(const Tensor& weight, DType dtype) {
+  if (Tensor written = cast_by_update(weight, dtype); written.defined()) return written;
   const std::vector<Tensor> weights = take_companions(weight, dtype);
   const std::vector<Tensor> casts =
       weights.size() > 1 ? cast_together(weights, dtype) : std::vector{weight.to(dtype)};
@@ -180,23 +228,73 @@ void CastCache::insert(const Tensor& weight, DType dtype, const Tensor& cast) {
   }
   cast.impl()->storage->set_category(MemoryCategory::cast_cache);
   if (cast.device() == cpu) cast.impl()->storage->keep_packed();
-  state_->entries.insert_or_assign(
-      State::key_of(weight, dtype),
-      State::Entry{weight, weight.version(), cast, current_queue(cast.device()), {}});
+  const DeviceQueue writer = current_queue(cast.device());
+  state_->entries.insert_or_assign(State::key_of(weight, dtype),
+                                   State::Entry{weight, weight.version(), cast, writer});
+  state_->keep_values(weight, cast, writer);
+}
+
+Tensor CastCache::lend(const Tensor& weight) {
+  State::Entries dropped;  // destroyed while unlocked: that may destroy whole graphs
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto kept = state_->values.find(weight.impl());
+    if (kept == state_->values.end()) return {};
+    for (const bool recorded : {false, true})  // the update makes them stale
+      dropped.insert(
+          state_->entries.extract({weight.impl(), kept->second.cast.dtype(), recorded, nullptr}));
+  }
+  dropped.clear();
+  const std::lock_guard lock(state_->mutex);
+  const auto kept = state_->values.find(weight.impl());
+  if (kept == state_->values.end()) return {};
+  State::Values& values = kept->second;
+  const bool is_used = values.cast.impl()->storage->owners() > 1;
+  if (is_used || Capture::current() || !values.is_current(values.cast.dtype()) ||
+      !(current_queue(weight.device()) == values.writer)) {
+    state_->values.erase(kept);
+    return {};
+  }
+  values.is_lent = true;
+  return values.cast;
+}
+
+void CastCache::settle(const Tensor& weight) {
+  const std::lock_guard lock(state_->mutex);
+  const auto kept = state_->values.find(weight.impl());
+  if (kept == state_->values.end() || !kept->second.is_lent) return;
+  kept->second.version = weight.version();
+  kept->second.is_lent = false;
+}
+
+void CastCache::end_round() {
+  State::Entries dropped;  // destroyed while unlocked: that may destroy whole graphs
+  {
+    const std::lock_guard lock(state_->mutex);
+    dropped.swap(state_->entries);
+    state_->prune_at = 64;
+    if (!state_->this_round.empty()) state_->remembered = std::exchange(state_->this_round, {});
+  }
+  dropped.clear();
+  const std::lock_guard lock(state_->mutex);
+  std::erase_if(state_->values,
+                [](const auto& values) { return values.second.weight.impl()->owners() <= 1; });
 }
 
 void CastCache::clear() {
-  State::Entries dropped;  // destroyed after unlocking: that may destroy whole graphs
+  end_round();
   const std::lock_guard lock(state_->mutex);
-  dropped.swap(state_->entries);
-  state_->prune_at = 64;
-  if (!state_->this_round.empty()) state_->remembered = std::exchange(state_->this_round, {});
+  state_->values.clear();
 }
 
 CacheReport CastCache::report() const {
   const std::lock_guard lock(state_->mutex);
-  CacheReport out{static_cast<std::int64_t>(state_->entries.size()), 0, state_->hits,
-                  state_->misses, state_->stale};
+  CacheReport out{static_cast<std::int64_t>(state_->entries.size()),
+                  0,
+                  state_->hits,
+                  state_->misses,
+                  state_->stale,
+                  state_->written};
   for (const auto& [key, entry] : state_->entries)
     out.bytes += entry.cast.numel() * static_cast<std::int64_t>(item_size(entry.cast.dtype()));
   return out;

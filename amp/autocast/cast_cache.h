@@ -1,5 +1,5 @@
 // CastCache: cached 16-bit copies of weights, so that a weight used twice in a forward pass is cast
-// once.
+// once, and one that an optimizer has updated not at all.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ struct CacheReport {
   std::int64_t hits = 0;     // lookups that found a current cast
   std::int64_t misses = 0;   // lookups that found none
   std::int64_t stale = 0;    // lookups that found a cast older than the weight's last write
+  std::int64_t written = 0;  // casts whose values an optimizer had written with the weight
 };
 
 /** A cache of casts of weights, keyed by identity, version, grad mode and dtype. Several uses of
@@ -33,8 +34,9 @@ class MZ_API CastCache {
    *  that requires a gradient, and not a view; `dtype` is a 16-bit type. */
   static bool admits(const Tensor& x, DType dtype);
 
-  /** From now on keeps the list of weights across clear(), so that on a device the first cast of a
-   *  weight casts all of them in one launch. For a cache whose owner keeps the weights alive. */
+  /** From now on keeps the list of weights across end_round() and clear(), so that on a device the
+   *  first cast of a weight casts all of them in one launch, and keeps the values of casts across
+   *  end_round(), for lend(). For a cache whose owner keeps the weights alive. */
   void remember_weights();
 
   /** Returns the cached cast, or an undefined tensor. Sets `is_new` to true at the first lookup of
@@ -46,13 +48,25 @@ class MZ_API CastCache {
   /** Caches a cast in place of an older one. Drops entries whose weights have no other owner when
    *  the cache has grown. */
   void insert(const Tensor& weight, DType dtype, const Tensor& cast);
-  /** Drops all casts. */
+  /** Returns the values of the last round's cast of a weight, for an optimizer to write when it
+   *  updates the weight; undefined if the values are out of date, still in use, or the weight's
+   *  address is known to others, who could write unseen. Between lend() and settle() they are not
+   *  used. */
+  Tensor lend(const Tensor& weight);
+  /** Says that the update has written the weight and the values that lend() returned: the next
+   *  cast of the weight takes them, until the weight is written again. */
+  void settle(const Tensor& weight);
+
+  /** Drops all casts, but not the values for lend(). */
+  void end_round();
+  /** Drops everything. */
   void clear();
   /** Returns the current size and the counters since construction. */
   CacheReport report() const;
 
  private:
   std::vector<Tensor> take_companions(const Tensor& weight, DType dtype);
+  Tensor cast_by_update(const Tensor& weight, DType dtype);
   struct State;  // hidden: its mutex and hash table slow down the compilation of every user
   Owner<State> state_;
 };

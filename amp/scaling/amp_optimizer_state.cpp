@@ -154,6 +154,7 @@ void AmpOptimizerState::require_stepped(std::string_view op) {
 std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
                                                          optim::FoundInf& skips_if,
                                                          optim::Factor& unscale) {
+  lent_.clear();
   if (!core->enabled()) return std::nullopt;
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   require_unscaled(str(optimizer.type_name(), ".step"));
@@ -169,7 +170,16 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   return std::nullopt;
 }
 
+Tensor AmpOptimizerState::low_copy(const Tensor& param) {
+  if (!core || !core->enabled()) return {};
+  const Tensor copy = core->cache.lend(param);
+  if (copy.defined()) lent_.push_back(param);
+  return copy;
+}
+
 void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
+  for (const Tensor& param : lent_) core->cache.settle(param);
+  lent_.clear();
   unscaled = false;
   if (raised_by) {
     scaler = std::exchange(raised_by, nullptr);

@@ -107,6 +107,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer,
                                                optim::FoundInf& skips_if,
                                                optim::Factor& unscale) override;
+  Tensor low_copy(const Tensor& param) override;
   void after_step(optim::Optimizer& optimizer, const optim::StepResult& result) override;
   void after_zero_grad(optim::Optimizer& optimizer) override;
   void before_add(optim::Optimizer& optimizer, std::span<optim::Slot> slots) override;
@@ -123,6 +124,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Clears the record of gradients pending for a step. */
   void forget_gradients();
 
+  std::vector<Tensor> lent_;  // parameters whose casts the running step writes
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
   Tensor held_scale_;
   bool holds_gradients_ = false;  // a scope since zero_grad() has set held_scale_

@@ -238,7 +238,7 @@ void ScaledLoss::leave() {
   for (const auto& link : links_) link->in_scope = false;
   use_.reset();
   --core_->open_scopes;
-  core_->cache.clear();
+  core_->cache.end_round();
   core_ = nullptr;
   loss_ = {};
 }

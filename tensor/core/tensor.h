@@ -127,12 +127,15 @@ class MZ_API Tensor : public TensorMethods {
 
   // ---- its elements -----------------------------------------------------------------------------
   /** Returns the address of the first element. The version counter does not count writes through
-   *  it. Errors: DtypeError if T is not the dtype. */
+   *  it, so 16-bit copies and packed copies of these elements are no longer kept from one use to
+   *  the next. Errors: DtypeError if T is not the dtype. */
   template <class T> T* data() const {
     require_dtype(dtype_of<T>());
+    self().storage->expose();
     return static_cast<T*>(raw_data());
   }
-  /** Returns the address of the first element without a type. */
+  /** Returns the address of the first element without a type, for kernels: who writes through it
+   *  counts the write in the version, or calls data() before. */
   void* raw_data() const {
     return static_cast<char*>(self().storage->data()) +
            impl_->offset * static_cast<std::int64_t>(item_size(impl_->dtype));

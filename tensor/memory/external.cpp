@@ -143,6 +143,7 @@ DLManagedTensor* to_dlpack(const Tensor& x) {
     fail<DeviceError>(
         "to_dlpack",
         {.what = "the memory is not the CPU's", .got = str(x), .hint = "use x.to(cpu)"});
+  x.impl()->storage->expose();
   auto* exported =
       new Exported{.tensor = x, .shape = x.shape(), .strides = x.strides(), .managed = {}};
   exported->managed = {

@@ -41,12 +41,20 @@ class MZ_API Storage final : public RefCounted {
   void set_category(MemoryCategory category);
 
   /** Says that the block holds a weight, which is read more often than it is written: kernels may
-   *  keep packed copies of it until version() changes. Writes through data() must not follow. */
+   *  keep packed copies of it until version() changes. */
   void keep_packed() { keeps_packed_ = true; }
-  /** Returns whether keep_packed() was called. */
-  bool keeps_packed() const { return keeps_packed_; }
+  /** Returns whether keep_packed() was called and no caller has the address. */
+  bool keeps_packed() const { return keeps_packed_ && !is_exposed(); }
   /** Returns what kernels keep with the block (tensor/cpu/kept_panels.h), which guard it. */
   std::shared_ptr<void>& packed() { return packed_; }
+
+  /** Says that a caller gets the address and may write at any time without a change of version().
+   *  Copies of the elements are then not kept for later. */
+  void expose() {
+    if (!is_exposed()) is_exposed_.store(true, std::memory_order_relaxed);
+  }
+  /** Returns whether expose() was called, or the memory is the caller's. */
+  bool is_exposed() const { return is_exposed_.load(std::memory_order_relaxed) || is_external_; }
 
   /** Returns the number of in-place writes so far, through any view. */
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
@@ -72,6 +80,7 @@ class MZ_API Storage final : public RefCounted {
   bool keeps_packed_ = false;
   MemoryCategory category_;
   std::function<void()> release_;  // of external memory
+  std::atomic<bool> is_exposed_{false};
   std::atomic<std::uint32_t> version_{0};
   std::shared_ptr<void> packed_;
 };
