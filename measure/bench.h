@@ -183,7 +183,7 @@ MZ_API Results measure(const std::vector<Net>& nets, const Options& options = {}
 MZ_API std::vector<std::string> record(const std::vector<Net>& nets, amp::ReportFile& file,
                                        const Options& options = {});
 
-/** Returns two text tables of at most 80 columns: time, memory and loss of each row, and the other
+/** Returns two text tables of about 80 columns: time, memory and loss of each row, and the other
  *  figures. Below are lines that say which rows are unstable or emulated, errors() and the
  *  summary(). */
 MZ_API std::string table(const Results& results);

@@ -80,29 +80,32 @@ template <class F> TextTable columns(const TextTable& table, const F& wanted) {
 
 }  // namespace
 
-/** Returns the rows that `is` accepts as text, such as "O1 of mlp, lenet; O2 of all nets"; empty if
- *  there are none. */
+/** Returns the names of rows in the order of their first appearance. */
+std::vector<std::string> names_of(const std::vector<Row>& rows, std::string Row::*name) {
+  std::vector<std::string> names;
+  for (const Row& row : rows)
+    if (std::find(names.begin(), names.end(), row.*name) == names.end()) names.push_back(row.*name);
+  return names;
+}
+
+/** Returns the rows that `is` accepts as text, such as "O1, O2 of all nets; O4 of mlp, lenet";
+ * empty if there are none. */
 template <class F> std::string rows_text(const Results& results, const F& is) {
-  std::vector<std::string> levels;
-  std::vector<std::string> nets;
-  const auto add = [](std::vector<std::string>& names, const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  };
-  for (const Row& row : results.rows) {
-    add(nets, row.net);
-    add(levels, row.level);
-  }
-  std::string text;
-  for (const std::string& level : levels) {
-    std::size_t count = 0;
-    std::string names;
-    for (const Row& row : results.rows)
-      if (row.level == level && row.error.empty() && is(row)) {
-        names += (count++ > 0 ? ", " : "") + row.net;
-      }
-    if (count == 0) continue;
-    text += (text.empty() ? "" : "; ") + level + " of " +
-            (count == nets.size() && count > 1 ? "all nets" : names);
+  const std::size_t all = names_of(results.rows, &Row::net).size();
+  std::string text, previous;
+  for (const std::string& level : names_of(results.rows, &Row::level)) {
+    std::vector<Row> rows = results.rows;
+    std::erase_if(
+        rows, [&](const Row& row) { return row.level != level || !row.error.empty() || !is(row); });
+    std::string nets = all > 1 && rows.size() == all ? "all nets" : "";
+    if (nets.empty())
+      for (const Row& row : rows) nets += (nets.empty() ? "" : ", ") + row.net;
+    if (nets.empty()) continue;
+    if (nets == previous)  // joins the level to those before it
+      text.insert(text.size() - nets.size() - 4, ", " + level);
+    else
+      text += (text.empty() ? "" : "; ") + level + " of " + nets;
+    previous = nets;
   }
   return text;
 }
