@@ -78,15 +78,40 @@ namespace {
 struct NewNet {
   Ref<MemberTable> table;
   const Module* object;
+  std::size_t size;
+
+  bool contains(const Module* handle) const {
+    const auto at = reinterpret_cast<std::uintptr_t>(handle),
+               begin = reinterpret_cast<std::uintptr_t>(object);
+    return at > begin && at - begin < size;
+  }
+  /** Returns the net if its object is still the one that was constructed. Requires the lock. */
+  ModuleState* net() const {
+    ModuleState* const net = table->module;
+    return net && net->object.load(std::memory_order_relaxed) == object ? net : nullptr;
+  }
 };
 
-/** The latest nets of this thread, outer ones first. Entries are not removed with the net: one is
- *  in use only while the net's object is still the one that was constructed. */
-std::vector<NewNet>& new_nets() {
-  static thread_local std::vector<NewNet> nets;
-  return nets;
-}
-constexpr std::size_t kMostNewNets = 64;
+thread_local bool thread_ends = false;  // after the destruction of its NewNets
+
+/** The latest nets of a thread, outer ones first. They stay here after their construction, whose
+ * end is not known. */
+struct NewNets {
+  static constexpr std::size_t kMost = 64;
+  std::vector<NewNet> list;
+
+  ~NewNets() { thread_ends = true; }
+  void add(NewNet net) {
+    std::erase_if(list, [](const NewNet& former) {
+      const std::lock_guard lock(former.table->handles->mutex);
+      return !former.net();
+    });
+    if (list.size() == kMost) list.erase(list.begin());
+    list.push_back(std::move(net));
+  }
+};
+
+thread_local NewNets new_nets;
 
 /** Returns true for a class of a program that may have members. Layers of the library add theirs.
  */
@@ -99,42 +124,30 @@ bool may_have_members(const ModuleState& state) {
 void Module::record_object(std::size_t size) {
   state_->object_size = size;
   record_object();
-  if (!may_have_members(*state_)) return;
-  std::vector<NewNet>& nets = new_nets();
-  if (nets.size() == kMostNewNets) nets.erase(nets.begin());
-  nets.push_back({table_of(*this), this});
+  if (!thread_ends && may_have_members(*state_)) new_nets.add({table_of(*this), this, size});
 }
 
 void Module::record_object() {
   state_->object.store(this, std::memory_order_relaxed);
-  if (place_.kind == HandleKind::plain && !new_nets().empty()) find_owner();
+  if (place_.kind == HandleKind::plain && !thread_ends) find_owner();
 }
 
-/** Lists this handle if it is constructed inside the object of a new net. Members are constructed
- *  in order, so nets that were constructed after that one are complete. */
+/** Lists this handle if it is inside the object of a new net. Members are constructed in order, so
+ *  nets that were constructed after that one are complete. */
 void Module::find_owner() {
-  std::vector<NewNet>& nets = new_nets();
-  for (; !nets.empty(); nets.pop_back()) {
-    const NewNet& last = nets.back();
-    const std::lock_guard lock(last.table->handles->mutex);
-    const ModuleState* const net = last.table->module;
-    if (net && net->object.load(std::memory_order_relaxed) == last.object) break;
-  }
+  std::vector<NewNet>& nets = new_nets.list;
   for (std::size_t i = nets.size(); i-- > 0;) {
-    const auto at = reinterpret_cast<std::uintptr_t>(this),
-               begin = reinterpret_cast<std::uintptr_t>(nets[i].object);
-    if (at <= begin) continue;
+    if (!nets[i].contains(this)) continue;
     std::ptrdiff_t offset = 0;
     {
       const std::lock_guard lock(nets[i].table->handles->mutex);
-      ModuleState* const net = nets[i].table->module;
-      if (!net || net->object.load(std::memory_order_relaxed) != nets[i].object) continue;
+      ModuleState* const net = nets[i].net();
+      if (!net) continue;
       offset = offset_in(*net, this);
       auto none = Unadded::none;
-      if (offset != 0) net->unadded.compare_exchange_strong(none, Unadded::unchecked);
+      net->unadded.compare_exchange_strong(none, Unadded::unchecked);
     }
-    if (offset == 0) continue;
-    nets.resize(i + 1);
+    nets.erase(nets.begin() + static_cast<std::ptrdiff_t>(i) + 1, nets.end());
     return set_listed(HandleKind::unadded, nets[i].table, offset, 0);
   }
 }
