@@ -162,8 +162,8 @@ void Module::add_child(std::string_view name, const Module& member) {
   NamedModule child{std::string(name), member};
   make_room_for_one(state_->children);
   std::string own_name(member.state_->name.empty() ? name : std::string_view(member.state_->name));
-  state_->names.add(name, NameKind::child, state_->children.size());
   record_late(*this, name, member, "add");
+  state_->names.add(name, NameKind::child, state_->children.size());
   // Nothing below allocates.
   state_->children.push_back(std::move(child));
   member.count_as_child(std::move(own_name));
@@ -215,13 +215,13 @@ Tensor Module::add_parameter(std::string_view name, const Tensor& value) {
                       .got = str("\"", name, "\" ", value, " that an operation computed"),
                       .hint = "use x.detach()"});
   value.requires_grad_();
-  NamedTensor entry = named(*state_, state_->parameters, NameKind::parameter, name, value);
-  value.impl()->is_parameter = true;
-  value.impl()->storage->set_category(MemoryCategory::weights);
   if (is_held()) {
     const LateLeaf late{std::string(name), value, "add_parameter"};
     record_late_leaves(parameters_of(*this), {&late, 1});
   }
+  NamedTensor entry = named(*state_, state_->parameters, NameKind::parameter, name, value);
+  value.impl()->is_parameter = true;
+  value.impl()->storage->set_category(MemoryCategory::weights);
   state_->parameters.push_back(std::move(entry));
   return value;
 }

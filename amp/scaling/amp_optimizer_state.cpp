@@ -183,7 +183,7 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   require_unscaled(str(optimizer.type_name(), ".step"));
   require_scoped(str(optimizer.type_name(), ".step"));
   clock->observe(shared_from_this(), core->properties.max_consecutive_skips);
-  ++steps;
+  if (!Capture::current()) ++steps;
   if (raised_by) skips_if = found;
   if (holds_gradients_)
     unscale =

@@ -98,6 +98,11 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   loss_ = multiplies                 ? scaler().times(unscaled)
           : is_low(unscaled.dtype()) ? unscaled.to(f32)
                                      : unscaled;
+  if (multiplies) {
+    passes_ = backward_passes();
+    loss_ = watched(loss_, reached_ = std::make_shared<std::atomic<bool>>(false));
+  }
+  if (!links_.empty()) scaler().losses.note(unscaled, links_[0]->steps + 1);
   for (const auto& link : links_) link->clock->join_capture();
   if (!inert_) {
     MasterChanges changes(core_->masters);
@@ -108,14 +113,9 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     for (const auto& link : links_) link->prepare(seen);
     for (const auto& link : links_) link->gradients.enter();
   }
-  if (!links_.empty()) scaler().losses.note(unscaled, links_[0]->steps + 1);
   for (const auto& link : links_) {
     link->in_scope = true;
     link->lost_loss = link->lost_loss || scaler().losses.is_nonfinite();
-  }
-  if (multiplies) {
-    passes_ = backward_passes();
-    loss_ = watched(loss_, reached_ = std::make_shared<std::atomic<bool>>(false));
   }
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();

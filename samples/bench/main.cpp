@@ -184,31 +184,29 @@ int compare_levels(const Options& o) {
   std::int64_t rows = 0;
   const mezzo::bench::Results results =
       measure(nets, bench_options(o),
-              {
-    .facts = [&](const mezzo::bench::Facts& facts) { lines.write(facts); },
-    .row =
-        [&](const mezzo::bench::Row& row) {
-          lines.write(row);
-          ++rows;
-        },
-    .time = [&](double done, double left) { progress.time(done, left, rows); }}
-});
-progress.clear();
-std::cout << table(results);
-if (!o.json.empty()) write_report(o.json, json(results));
-if (!o.csv.empty()) write_report(o.csv, csv(results));
-if (!o.html.empty()) mezzo::bench::write_page(o.html, results);
-lines.finish();
-std::size_t runs = results.rows.size(), failed = errors(results).size();
-if (report) {
-  for (const std::string& error : record(nets, *report, bench_options(o))) {
-    std::cout << error << "\n";
-    ++failed;
+              {.facts = [&](const mezzo::bench::Facts& facts) { lines.write(facts); },
+               .row =
+                   [&](const mezzo::bench::Row& row) {
+                     lines.write(row);
+                     ++rows;
+                   },
+               .time = [&](double done, double left) { progress.time(done, left, rows); }});
+  progress.clear();
+  std::cout << table(results);
+  if (!o.json.empty()) write_report(o.json, json(results));
+  if (!o.csv.empty()) write_report(o.csv, csv(results));
+  if (!o.html.empty()) mezzo::bench::write_page(o.html, results);
+  lines.finish();
+  std::size_t runs = results.rows.size(), failed = errors(results).size();
+  if (report) {
+    for (const std::string& error : record(nets, *report, bench_options(o))) {
+      std::cout << error << "\n";
+      ++failed;
+    }
+    report->close();
+    runs *= 2;
   }
-  report->close();
-  runs *= 2;
-}
-return status_of(failed, runs, "runs");
+  return status_of(failed, runs, "runs");
 }
 
 int print_peer(const std::string& path) {
