@@ -2,7 +2,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
 
+#include "../tensor/device/cpu_isa.h"
 #include "../tensor/text/text.h"
 #include "scaling/scale_call.h"
 
@@ -230,9 +232,35 @@ Properties resolve(const Options& options) {
 
 std::string explanation(const Properties& resolved) {
   return str("Selected optimization level ", resolved.level->name, ":  ", resolved.level->text,
-             "\n", "Defaults for this optimization level are:", table(defaults_of(*resolved.level)),
-             "\n", "Processing user overrides (additional options that are set)...\n",
-             "After processing overrides, optimization options are:", table(resolved));
+             table(resolved));
+}
+
+namespace {
+
+/** Returns what products in 16 bits gain on a device; nothing for a level without them. */
+std::string gain_text(const Properties& p, Device device) {
+  const std::optional<DType> low = p.patch_functions ? p.level->low : p.model_dtype();
+  if (!low || !is_low(*low)) return {};
+  return emulates_products(*low, device)
+             ? str(" ", *low, " products are computed in f32 here: no faster than O0.")
+             : str(" ", *low, " products are faster than f32 here.");
+}
+
+}  // namespace
+
+std::string headline(const Properties& resolved, Device device) {
+  std::string out = str("amp ", resolved.level->name, " on ", device, ": ", resolved.level->text,
+                        gain_text(resolved, device));
+  const Properties of_level = defaults_of(*resolved.level);
+  const char* separator = " Overridden: ";
+  for (const auto texts : {&property_texts, &further_texts}) {
+    const auto defaults = texts(of_level), now = texts(resolved);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      if (now[i].second == defaults[i].second) continue;
+      out += str(std::exchange(separator, ", "), now[i].first, " = ", now[i].second);
+    }
+  }
+  return out;
 }
 
 std::string overrides_text(const Properties& resolved) {

@@ -85,10 +85,10 @@ struct Options {
   std::optional<LossScale> loss_scale = {};      // a static scale or "dynamic"
   std::optional<DType> cast_model_outputs = {};  // empty: f32 where the model's inputs are cast
   int num_losses = 1;                            // number of loss scalers, up to 65536
-  int verbosity = 1;                             // 0 silent, 1 normal, 2 every cast
+  int verbosity = 1;                             // 0 silent, 1 normal, 2 options and every cast
   std::optional<double> min_loss_scale = {};     // dynamic scaling only
   double max_loss_scale = 0x1p24;                // dynamic scaling only
-  int max_consecutive_skips = 50;                // then DivergenceError; 0: never
+  int max_consecutive_skips = 50;                // then DivergenceError; 0: never one
   bool check_static_overflow = false;            // a static scale skips overflowing steps too
   bool allow_incoming_model_not_fp32 = false;    // accept models with 16-bit parameters
 };
@@ -128,7 +128,11 @@ MZ_API Properties resolve(const Options& options);
 /** Returns a level's defaults, without any override. */
 MZ_API Properties defaults_of(const Level& level);
 
-/** Returns the lines that initialize prints: level, defaults, options after overrides. */
+/** Returns the line that initialize prints at verbosity 1: the level, what it does on a device, and
+ *  the options that are not the level's. Requires enabled properties. */
+MZ_API std::string headline(const Properties& resolved, Device device);
+/** Returns the level and a table of the options that it decides, after overrides. Requires enabled
+ *  properties. */
 MZ_API std::string explanation(const Properties& resolved);
 
 /** Returns names and values of the properties that a level decides, as explanation() prints them.

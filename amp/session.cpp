@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "../autograd/gradient_receiver.h"
+#include "../autograd/late_leaves.h"
 #include "../tensor/text/text.h"
 #include "diagnose/explain.h"
 #include "scaling/amp_optimizer_state.h"
@@ -72,6 +73,67 @@ std::string name_in(const ModelList& models, const Tensor& param) {
   return {};
 }
 
+/** Calls f with each parameter of an optimizer. */
+template <class F> void each_param(const optim::Optimizer& optimizer, const F& f) {
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const optim::Slot& slot : optimizer.slots(group)) f(slot.param);
+}
+
+/** Throws for a parameter that joined a model after its optimizer was made, and is in none. */
+void refuse_late(const ModelList& models, const OptimizerList& optimizers) {
+  std::unordered_set<const TensorImpl*> held;
+  for (const optim::Optimizer* optimizer : optimizers)
+    each_param(*optimizer, [&](const Tensor& param) { held.insert(param.impl()); });
+  for (const LateLeaf& late :
+       late_leaves([&](const Tensor& leaf) { return held.count(leaf.impl()) > 0; })) {
+    const std::string name = name_in(models, late.leaf);
+    if (name.empty() || !late.leaf.requires_grad()) continue;
+    fail<StateError>(
+        kOp, {.what = "a parameter is in no optimizer",
+              .got = str("\"", name, "\" ", late.leaf, ", from a ", late.call,
+                         "() after the optimizer was made"),
+              .expected = "an optimizer over the model as it is now",
+              .hint = "make the optimizer later, or call add_param_group() with the parameters"});
+  }
+}
+
+/** Throws for an optimizer of other models than those given, if it seems to be taken for that of
+ *  one of these: it has parameters of a model, but none of these models; and one of these has
+ *  parameters to train, but none in an optimizer. Optimizers of tensors that belong to no model,
+ *  and optimizers of further models, are right. */
+void refuse_foreign(const ModelList& models, const OptimizerList& optimizers) {
+  std::unordered_set<const TensorImpl*> held, in_models;
+  for (const optim::Optimizer* optimizer : optimizers)
+    each_param(*optimizer, [&](const Tensor& param) { held.insert(param.impl()); });
+  const nn::Module* untrained = nullptr;
+  for (const nn::Module* model : models) {
+    bool any_to_train = false, any_held = false;
+    for (const Tensor& param : model->parameters()) {
+      in_models.insert(param.impl());
+      any_to_train = any_to_train || param.requires_grad();
+      any_held = any_held || held.count(param.impl()) > 0;
+    }
+    if (any_to_train && !any_held && !untrained) untrained = model;
+  }
+  if (!untrained) return;
+  for (const optim::Optimizer* optimizer : optimizers) {
+    bool any_of_models = false;
+    Tensor foreign;
+    each_param(*optimizer, [&](const Tensor& param) {
+      any_of_models = any_of_models || in_models.count(param.impl()) > 0;
+      if (param.impl()->is_parameter && !foreign.defined()) foreign = param;
+    });
+    if (any_of_models || !foreign.defined()) continue;
+    const nn::NamedTensor first = untrained->named_parameters()[0];
+    fail<ValueError>(
+        kOp, {.what = "an optimizer has no parameter of the models",
+              .got = str(optimizer->type_name(), " with ", foreign, " of another model"),
+              .expected = str("\"", first.name, "\" ", first.tensor, " of ", untrained->kind(),
+                              " in an optimizer"),
+              .hint = "pass the optimizer of this model, or the other model too"});
+  }
+}
+
 void check_optimizers(const ModelList& models, const OptimizerList& optimizers) {
   refuse_duplicates(
       optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
@@ -92,6 +154,8 @@ void check_optimizers(const ModelList& models, const OptimizerList& optimizers) 
                            {.what = "an optimizer has its own masters",
                             .got = str(optimizer->type_name(), " with a master of ", slot.param)});
   }
+  if (late_leaves_exist()) refuse_late(models, optimizers);
+  refuse_foreign(models, optimizers);
 }
 
 std::shared_ptr<SessionCore> make_core(const Properties& properties) {
@@ -122,6 +186,13 @@ void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& 
   changes.commit();
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
     link->hold(optimizer.slots(group));
+}
+
+/** Returns the device of the models' first parameter; the CPU without one. */
+Device device_of(const ModelList& models) {
+  for (const nn::Module* model : models)
+    for (const Tensor& param : model->parameters()) return param.device();
+  return cpu;
 }
 
 /** Drops the gradients of 16-bit parameters with a master: they start without one. */
@@ -191,7 +262,8 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers,
     for (const nn::Module* model : models) core->models.push_back(*model);
   Conversion conversion(core->models, properties);
   const std::string losses = conversion.losses(core->models);
-  if (properties.enabled) core->print(explanation(properties));
+  if (properties.enabled) core->print(headline(properties, device_of(models)));
+  if (properties.enabled && properties.verbosity >= 2) core->print(explanation(properties));
   try {
     conversion.apply(*core);
     if (properties.masters()) conversion.keep_originals(*core);

@@ -101,9 +101,10 @@ class MZ_API Session {
  *  Takes one model or {a, b}, one optimizer or {c, d}, or ranges of them; no optimizer for
  *  inference. Create optimizers before the call, from the f32 model; create schedules, wrappers
  *  and weight averages after it. Errors: ValueError for the first invalid option, an object given
- *  twice, or a parallel wrapper; StateError for an object that a live session holds, or a weight
- *  of an optimizer of another session; DtypeError
- *  naming a parameter or buffer that is 16-bit already. Nothing has changed then. */
+ *  twice, a parallel wrapper, or an optimizer of another model while one of these has no optimizer;
+ *  StateError for an object that a live session holds, a weight of an optimizer of another session,
+ *  or a parameter that add() or replace() brought into a model after its optimizer was made;
+ *  DtypeError naming a parameter or buffer that is 16-bit already. Nothing has changed then. */
 [[nodiscard]] MZ_API Session initialize(const ModelList& models, const OptimizerList& optimizers,
                                         const Options& options = {});
 /** Sets up models without an optimizer. */

@@ -38,6 +38,8 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
     return properties.dynamic() || properties.check_static_overflow;
   }
   void gradients_removed(std::span<const Tensor> params) const override;
+  /** Returns true if losses are multiplied by a scale: by a dynamic one, or one other than 1. */
+  bool scales_losses() const { return properties.dynamic() || properties.loss_scale != 1; }
   // ---- iterations: a checkpoint holds no gradients and no pending skips -------------------------
   /** Throws inside a scale_loss scope. Errors: StateError. */
   void require_no_scope(std::string_view op) const;

@@ -1,5 +1,6 @@
 #include "hooks.h"
 
+#include <atomic>
 #include <utility>
 
 #include "../tensor/text/text.h"
@@ -11,6 +12,7 @@ namespace {
 thread_local BackwardObserver* innermost_observer = nullptr;
 thread_local int backward_depth = 0;
 thread_local std::vector<BackwardEnd> backward_ends;
+std::atomic<std::uint64_t> passes{0};
 
 /** Returns the hook with a check that a replaced gradient has the shape, dtype and device of the
  *  original. */
@@ -94,8 +96,11 @@ BackwardObserver::~BackwardObserver() {
 }
 
 void notify_backward(const Tensor& output) {
+  passes.fetch_add(1, std::memory_order_relaxed);
   for (BackwardObserver* observer = innermost_observer; observer; observer = observer->outer_)
     observer->begin_backward(output);
 }
+
+std::uint64_t backward_passes() noexcept { return passes.load(std::memory_order_relaxed); }
 
 }  // namespace mezzo

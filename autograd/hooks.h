@@ -2,6 +2,7 @@
 // See also: autograd/README.md (hooks and threads).
 #pragma once
 
+#include <cstdint>
 #include <exception>
 
 #include "node.h"
@@ -66,7 +67,10 @@ class MZ_API BackwardObserver {
   BackwardObserver* outer_;  // constructed before this one
 };
 
-/** Calls the observers of this thread; called by backward(). */
+/** Calls the observers of this thread, and counts the pass; called by backward(). */
 void notify_backward(const Tensor& output);
+
+/** Returns the number of calls of backward() so far in this process; grad() does not count. */
+MZ_API std::uint64_t backward_passes() noexcept;
 
 }  // namespace mezzo

@@ -143,7 +143,7 @@ class Bench {
       empty_cache(options_.device);
       std::vector<NetRuns> group;
       while (next < nets_.size() && !is_full(group)) {
-        NetRuns net = start(next);
+        NetRuns net = start(next, group);
         // A net that does not fit begins the next group, with all the memory for itself.
         if (!group.empty() && !fits(group, net)) break;
         report_failed(net);
@@ -162,7 +162,7 @@ class Bench {
 
   /** Constructs the net at all levels and trains the warm-up, after which each run holds what it
    *  holds between turns. */
-  NetRuns start(std::size_t index) const {
+  NetRuns start(std::size_t index, std::vector<NetRuns>& group) {
     const std::size_t levels = options_.levels.size();
     NetRuns net{.first_row = index * levels,
                 .runs = std::vector<std::unique_ptr<Run>>(levels),
@@ -173,8 +173,38 @@ class Bench {
             nets_[index],
             Setting{.level = options_.levels[i], .device = options_.device, .seed = options_.seed},
             options_);
+        known_seconds_ += net.runs[i]->seconds_in_all();
+        ++known_runs_;
+        tell_time(group, &net);
       });
     return net;
+  }
+
+  /** Estimates the seconds that are left and gives them to the sink. `next` is a net that is being
+   *  constructed; may be null. */
+  void tell_time(std::vector<NetRuns>& group, NetRuns* next) {
+    if (!sink_.time) return;
+    double left = 0;
+    std::int64_t finished = 0;
+    const auto add = [&](const Run& run, std::size_t) { left += run.seconds_left(); };
+    for (NetRuns& net : group) each_known(net, add);
+    if (next) each_known(*next, add);
+    for (const Row& row : results_.rows) finished += !row.error.empty() ? 1 : 0;
+    const std::int64_t unknown =
+        std::max<std::int64_t>(0, std::ssize(results_.rows) - known_runs_ - finished);
+    if (known_runs_ > 0)
+      left += static_cast<double>(unknown) * known_seconds_ / static_cast<double>(known_runs_);
+    const Clock::time_point now = Clock::now();
+    // At most; the added rounds end earlier if all rows are stable.
+    left +=
+        end_ ? std::max(0.0, std::chrono::duration<double>(*end_ - now).count()) : options_.seconds;
+    sink_.time(std::chrono::duration<double>(now - start_).count(), left);
+  }
+
+  /** Calls f for the runs of a net that exist. */
+  template <class F> static void each_known(NetRuns& net, const F& f) {
+    for (std::size_t level = 0; level < net.runs.size(); ++level)
+      if (net.runs[level] && net.errors[level].empty()) f(*net.runs[level], level);
   }
 
   /** Returns whether the net fits into memory with the others: what all hold between turns, and
@@ -202,20 +232,23 @@ class Bench {
 
   /** Trains the nets in turns until each is complete. */
   void take_turns(std::vector<NetRuns>& group) {
-    std::optional<Clock::time_point> end;  // of the added rounds
+    end_.reset();
     std::int64_t rounds = 0, next_look = 0;
     while (!group.empty()) {
       for (NetRuns& net : group) {
-        net.each([](Run& run, std::size_t) { run.turn(); });
+        net.each([&](Run& run, std::size_t) {
+          run.turn();
+          tell_time(group, nullptr);
+        });
         report_failed(net);
       }
       ++rounds;
       if (!all_done(group)) continue;
       const Clock::time_point now = Clock::now();
-      if (!end)
-        end = now + std::chrono::duration_cast<Clock::duration>(
-                        std::chrono::duration<double>(options_.seconds));
-      const bool is_over = now >= *end;
+      if (!end_)
+        end_ = now + std::chrono::duration_cast<Clock::duration>(
+                         std::chrono::duration<double>(options_.seconds));
+      const bool is_over = now >= *end_;
       // Rarely, because a row that is looked at often is once stable by chance.
       if (!is_over && rounds < next_look) continue;
       next_look = rounds + rounds / 2;
@@ -285,6 +318,10 @@ class Bench {
   Results results_;
   std::int64_t memory_ = 0;  // for the nets that take turns
   int roof_repeated_ = 0;
+  const Clock::time_point start_ = Clock::now();
+  std::optional<Clock::time_point> end_;  // of the rounds that are added to a group
+  double known_seconds_ = 0;              // of runs that have been constructed, in all
+  std::int64_t known_runs_ = 0;           // their number
 };
 
 }  // namespace

@@ -155,6 +155,9 @@ struct Sink {
   std::function<void(const Facts& facts)> facts = {};
   /** Called for each row, in the order in which they are complete. */
   std::function<void(const Row& row)> row = {};
+  /** Called after each turn, with the seconds so far and an estimate of the seconds left: every run
+   *  that has trained goes on at its own speed, and all others cost their mean. */
+  std::function<void(double done, double left)> time = {};
 };
 
 /** Trains every net at every level and returns their figures.
@@ -180,8 +183,9 @@ MZ_API Results measure(const std::vector<Net>& nets, const Options& options = {}
 MZ_API std::vector<std::string> record(const std::vector<Net>& nets, amp::ReportFile& file,
                                        const Options& options = {});
 
-/** Returns two text tables of about 100 columns: time, memory, loss and notes of each row, and the
- *  other figures. Below are errors() and the summary(). */
+/** Returns two text tables of about 80 columns: time, memory and loss of each row, and the other
+ *  figures. Below are lines that say which rows are unstable or emulated, errors() and the
+ *  summary(). */
 MZ_API std::string table(const Results& results);
 /** Returns the cells of both tables in one. */
 MZ_API TextTable text_table(const Results& results);

@@ -33,7 +33,7 @@ Run::Run(const Net& net, const Setting& setting, const Options& options)
   memory_.during([&] {
     const OwnGenerator generator(generator_);
     const CategoryScope not_activations(MemoryCategory::other);
-    workload_ = net.make(setting);
+    construction_seconds_ = seconds([&] { workload_ = net.make(setting); });
   });
   row_.samples = workload_->samples;
   (void)train(std::min(options.warm_up, options.steps));
@@ -42,6 +42,23 @@ Run::Run(const Net& net, const Setting& setting, const Options& options)
 void Run::turn() {
   const std::int64_t left = options_.steps - steps_;
   turns_ms_.push_back(median_of(train(left > 0 ? std::min(kTurn, left) : kTurn)));
+}
+
+/** Returns the median time of the latest turns' steps; the first step of a run is slower. */
+double Run::step_seconds() const {
+  constexpr std::ptrdiff_t kLatest = 20;
+  const auto& times = row_.times_ms;
+  if (times.empty()) return 0;
+  const std::ptrdiff_t count = std::clamp<std::ptrdiff_t>(std::ssize(times) - 1, 1, kLatest);
+  return 1e-3 * median_of({times.end() - count, times.end()});
+}
+
+double Run::seconds_left() const {
+  return step_seconds() * static_cast<double>(std::max<std::int64_t>(0, options_.steps - steps_));
+}
+
+double Run::seconds_in_all() const {
+  return construction_seconds_ + step_seconds() * static_cast<double>(options_.steps);
 }
 
 bool Run::stable() const { return median_interval(turns_ms_).relative_width() <= kStableWidth; }

@@ -70,6 +70,10 @@ class Run {
   void turn();
   /** Returns whether all steps of the options are done. */
   bool done() const { return steps_ >= options_.steps; }
+  /** Returns an estimate of the seconds until done(). */
+  double seconds_left() const;
+  /** Returns an estimate of the seconds of all steps of the options, and those of construction. */
+  double seconds_in_all() const;
   /** Returns whether the figures so far make a stable row. */
   bool stable() const;
   /** Returns memory in use and its peak. */
@@ -86,6 +90,7 @@ class Run {
   /** Trains `count` steps and returns their times. */
   std::vector<double> train(std::int64_t count);
   void step();
+  double step_seconds() const;
 
   Options options_;
   OwnMemory memory_;
@@ -93,6 +98,7 @@ class Run {
   std::unique_ptr<Workload> workload_;
   Row row_;
   std::int64_t steps_ = 0;
+  double construction_seconds_ = 0;
   std::vector<double> turns_ms_;
   amp::CastStats casts_;  // of the last of the steps
   StepWork work_;

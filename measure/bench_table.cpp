@@ -12,7 +12,8 @@ namespace {
 const std::vector<std::string> kHeader = {
     "net",  "level", "step ms", "95 %",       "samples/s",  "time/O0",    "95 %", "% of floor",
     "peak", "loss",  "skipped", "loss scale", "casts/step", "cast bytes", "note"};
-/** Headings of the second text table. A line of all columns would be wrapped or cut off. */
+/** Headings of the second text table. A line of all columns would be wrapped or cut off, and notes
+ *  are long. */
 const std::vector<std::string> kSecondTable = {"samples/s",  "% of floor", "skipped",
                                                "loss scale", "casts/step", "cast bytes"};
 
@@ -79,13 +80,54 @@ template <class F> TextTable columns(const TextTable& table, const F& wanted) {
 
 }  // namespace
 
+/** Returns the names of rows in the order of their first appearance. */
+std::vector<std::string> names_of(const std::vector<Row>& rows, std::string Row::*name) {
+  std::vector<std::string> names;
+  for (const Row& row : rows)
+    if (std::find(names.begin(), names.end(), row.*name) == names.end()) names.push_back(row.*name);
+  return names;
+}
+
+/** Returns the rows that `is` accepts as text, such as "O1, O2 of all nets; O4 of mlp, lenet";
+ * empty if there are none. */
+template <class F> std::string rows_text(const Results& results, const F& is) {
+  const std::size_t all = names_of(results.rows, &Row::net).size();
+  std::string text, previous;
+  for (const std::string& level : names_of(results.rows, &Row::level)) {
+    std::vector<Row> rows = results.rows;
+    std::erase_if(
+        rows, [&](const Row& row) { return row.level != level || !row.error.empty() || !is(row); });
+    std::string nets = all > 1 && rows.size() == all ? "all nets" : "";
+    if (nets.empty())
+      for (const Row& row : rows) nets += (nets.empty() ? "" : ", ") + row.net;
+    if (nets.empty()) continue;
+    if (nets == previous)  // joins the level to those before it
+      text.insert(text.size() - nets.size() - 4, ", " + level);
+    else
+      text += (text.empty() ? "" : "; ") + level + " of " + nets;
+    previous = nets;
+  }
+  return text;
+}
+
+/** Returns lines that say which rows are unstable or emulated. */
+std::string notes(const Results& results) {
+  const std::string unstable = rows_text(results, [](const Row&row) { return row.unstable(); }),
+                    emulated = rows_text(results, [](const Row&row) { return row.emulated; });
+  return (unstable.empty() ? "" : "Unstable (95 % intervals wider than 10 %): " + unstable + "\n") +
+         (emulated.empty() ? "" : "Emulated (products computed in f32): " + emulated + "\n");
+}
+
 std::string table(const Results& results) {
   const TextTable all = text_table(results);
   const auto is_second = [](const std::string& heading) {
     return std::find(kSecondTable.begin(), kSecondTable.end(), heading) != kSecondTable.end();
   };
-  std::string text = columns(all, [&](const auto& heading) { return !is_second(heading); }).text() +
-                     "\n" + columns(all, is_second).text();
+  const auto is_first = [&](const std::string& heading) {
+    return heading != "note" && !is_second(heading);
+  };
+  std::string text =
+      columns(all, is_first).text() + "\n" + columns(all, is_second).text() + notes(results);
   for (const std::string& error : errors(results)) text += error + "\n";
   const std::string sentences = summary(results);
   return sentences.empty() ? text : text + "\n" + sentences;

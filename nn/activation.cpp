@@ -79,6 +79,7 @@ RReLU::RReLU(const RReluOptions& options) : options_(options) {
                                .got = str("lower ", options.lower, ", upper ", options.upper),
                                .expected = "lower <= upper"});
   set_summary(str(options.lower, ", ", options.upper));
+  set_uses_mode();
 }
 
 Tensor RReLU::forward(const Tensor& x) const {

@@ -13,6 +13,7 @@ namespace mezzo::nn {
 Dropout::Dropout(double p) : p_(p) {
   detail::require_probability("Dropout", "p", p);
   set_summary(str(p));
+  set_uses_mode();
 }
 
 Tensor Dropout::forward(const Tensor& x) const {
@@ -41,6 +42,7 @@ template <class Derived, int kDims>
 ChannelDropout<Derived, kDims>::ChannelDropout(double p) : p_(p) {
   detail::require_probability(this->kind(), "p", p);
   this->set_summary(str(p));
+  this->set_uses_mode();
 }
 
 template <class Derived, int kDims>
@@ -82,6 +84,7 @@ Tensor alpha_dropout(const Tensor& x, const Shape& mask, double p) {
 AlphaDropout::AlphaDropout(double p) : p_(p) {
   detail::require_probability("AlphaDropout", "p", p);
   set_summary(str(p));
+  set_uses_mode();
 }
 
 Tensor AlphaDropout::forward(const Tensor& x) const {
@@ -92,6 +95,7 @@ Tensor AlphaDropout::forward(const Tensor& x) const {
 FeatureAlphaDropout::FeatureAlphaDropout(double p) : p_(p) {
   detail::require_probability("FeatureAlphaDropout", "p", p);
   set_summary(str(p));
+  set_uses_mode();
 }
 
 Tensor FeatureAlphaDropout::forward(const Tensor& x) const {

@@ -1,9 +1,10 @@
-// Bookkeeping of handles that are members of nets: assignment to a member throws, and
-// Module::replace rebinds members.
+// Bookkeeping of handles that are members of nets: assignment to a member throws, Module::replace
+// rebinds members, and a member that was not added is logged.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <typeinfo>
 
@@ -61,16 +62,27 @@ enum class HandleKind {
   result,     // the result of add(), stored outside such an object
   copied,     // a copy of a member, result or other copy, stored elsewhere
   returning,  // the return value of add(), before it is copied
+  unadded,    // constructed inside an object of a net, which has not added it
+};
+
+/** Whether a net has members that were not added to it. */
+enum class Unadded : std::uint8_t {
+  none,       // as far as is known
+  unchecked,  // a module was constructed inside its object
+  told,       // they were logged
 };
 
 /** The storage location of a handle. It belongs to the handle and not to the module, so it is not
  *  copied with the handle. */
 struct HandlePlace {
   HandleKind kind = HandleKind::plain;
-  Ref<MemberTable> table;            // set for members and results
-  std::ptrdiff_t offset = 0;         // member: bytes from the owner's handle; 0 in a container
+  Ref<MemberTable> table;            // set for listed handles and results
+  std::ptrdiff_t offset = 0;         // listed: bytes from the owner's handle; 0 in a container
   std::size_t child = 0;             // index among the owner's children
   const HandleType* type = nullptr;  // null for a handle of type Module
+
+  /** Returns true if the handle is in MemberTable::handles. */
+  bool is_listed() const { return kind == HandleKind::member || kind == HandleKind::unadded; }
 };
 
 }  // namespace detail

@@ -97,7 +97,7 @@ auto wrapped_forward(Self& self, CallWrapper& wrapper, std::index_sequence<I...>
 
 template <class Self, class... Args>
 auto call(Self& self, const ModuleState& state, Args&&... args) {
-  if (state.replaced) check_not_replaced(state);
+  if (needs_check(state)) check_call(state);
   const ModulePathScope path(state.name);
   if (state.call_wrapper)
     return wrapped_forward(self, *state.call_wrapper, std::index_sequence_for<Args...>{},

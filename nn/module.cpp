@@ -4,6 +4,7 @@
 
 #include "../autograd/grad_mode.h"
 #include "../autograd/gradient_mark.h"
+#include "../autograd/late_leaves.h"
 #include "../autograd/rebind.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
@@ -57,6 +58,17 @@ std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> Mo
                          if (seen.insert(entry.tensor.impl()).second)
                            out.push_back({name, entry.tensor, entry.keep_f32});
                        });
+  return out;
+}
+
+/** Returns the parameters of a tree, each once. Unlike parameters(), logs nothing. */
+std::vector<Tensor> parameters_of(const Module& root) {
+  std::vector<Tensor> out;
+  std::unordered_set<const TensorImpl*> seen;
+  detail::walk(root, [&](const std::string&, const Module& module) {
+    for (const NamedTensor& entry : module.state().parameters)
+      if (seen.insert(entry.tensor.impl()).second) out.push_back(entry.tensor);
+  });
   return out;
 }
 
@@ -124,6 +136,7 @@ void Module::set_attached_to(const AttachedSession* session) const {
 const AttachedSession* Module::attached_to() const { return state_->attached_to; }
 
 void Module::set_container() { state_->container = true; }
+void Module::set_uses_mode() { state_->uses_mode = true; }
 
 void Module::check_no_container(const char* call) const {
   if (state_->container)
@@ -149,10 +162,20 @@ void Module::add_child(std::string_view name, const Module& member) {
   NamedModule child{std::string(name), member};
   make_room_for_one(state_->children);
   std::string own_name(member.state_->name.empty() ? name : std::string_view(member.state_->name));
+  record_late(*this, name, member, "add");
   state_->names.add(name, NameKind::child, state_->children.size());
   // Nothing below allocates.
   state_->children.push_back(std::move(child));
   member.count_as_child(std::move(own_name));
+}
+
+void Module::record_late(const Module& earlier, std::string_view name, const Module& later,
+                         std::string_view call) {
+  if (!is_held()) return;
+  std::vector<LateLeaf> late;
+  for (const NamedTensor& entry : collect(later, &ModuleState::parameters))
+    late.push_back({str(name, ".", entry.name), entry.tensor, call});
+  if (!late.empty()) record_late_leaves(parameters_of(earlier), late);
 }
 
 void Module::count_as_child(std::string name) const noexcept {
@@ -192,6 +215,10 @@ Tensor Module::add_parameter(std::string_view name, const Tensor& value) {
                       .got = str("\"", name, "\" ", value, " that an operation computed"),
                       .hint = "use x.detach()"});
   value.requires_grad_();
+  if (is_held()) {
+    const LateLeaf late{std::string(name), value, "add_parameter"};
+    record_late_leaves(parameters_of(*this), {&late, 1});
+  }
   NamedTensor entry = named(*state_, state_->parameters, NameKind::parameter, name, value);
   value.impl()->is_parameter = true;
   value.impl()->storage->set_category(MemoryCategory::weights);
@@ -222,7 +249,13 @@ const Module& Module::train(bool on) const {
   return *this;
 }
 
+void Module::report_unadded_below(const Module& root) {
+  detail::walk(root,
+               [](const std::string&, const Module& module) { report_unadded(module.state()); });
+}
+
 std::vector<NamedTensor> Module::named_parameters() const {
+  report_unadded_below(*this);
   return collect(*this, &ModuleState::parameters);
 }
 std::vector<NamedTensor> Module::named_buffers() const {
@@ -230,12 +263,8 @@ std::vector<NamedTensor> Module::named_buffers() const {
 }
 
 std::vector<Tensor> Module::parameters() const {
-  std::vector<Tensor> out;
-  std::unordered_set<const TensorImpl*> seen;
-  for (const Module& module : modules())
-    for (const NamedTensor& entry : module.own_parameters())
-      if (seen.insert(entry.tensor.impl()).second) out.push_back(entry.tensor);
-  return out;
+  report_unadded_below(*this);
+  return parameters_of(*this);
 }
 
 Tensor Module::parameter(std::string_view path) const {

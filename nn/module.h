@@ -28,6 +28,11 @@ namespace mezzo::nn {
 struct ModuleState;
 class Module;
 
+namespace detail {
+/** Calls check_not_replaced() and logs the members of a net that were not added to it, once. */
+MZ_API void check_call(const ModuleState& module);
+}  // namespace detail
+
 /** A parameter or buffer and its name. In lists of a whole tree the name is dotted. */
 struct NamedTensor {
   /** Name, dotted in lists of a tree. */
@@ -48,7 +53,7 @@ class MZ_API Module {
     if (other.place_.kind != detail::HandleKind::plain) set_place_from(other);
   }
   ~Module() {
-    if (place_.kind == detail::HandleKind::member) clear_place();
+    if (place_.is_listed()) clear_place();
   }
   /** Rebinds this handle to another module. Assigning a net assigns all its members. Elements of a
    *  container can be swapped and moved.
@@ -223,6 +228,9 @@ class MZ_API Module {
   /** Marks this module as a container. Its members can be added and replaced through the
    *  container's own type only. */
   void set_container();
+  /** Marks this module as one that computes something else in training mode. A net that holds it
+   *  without add() is told so even if it has no tensors. */
+  void set_uses_mode();
   /** Implements add(), also for containers. */
   template <class M> std::remove_cvref_t<M> add_member(std::string_view name, M&& member) {
     using Type = std::remove_cvref_t<M>;
@@ -244,11 +252,15 @@ class MZ_API Module {
 
  private:
   template <class Derived> friend class Model;
+  friend void detail::check_call(const ModuleState& module);
 
   void check_no_container(const char* call) const;
   void check_no_cycle(const char* call, std::string_view name, const Module& member) const;
   void add_child(std::string_view name, const Module& member);
   void count_as_child(std::string name) const noexcept;
+  /** Records the parameters of `later` for optimizers that hold those of `earlier`. */
+  static void record_late(const Module& earlier, std::string_view name, const Module& later,
+                          std::string_view call);
   void replace_child(std::string_view name, const Module& member, const detail::HandleType& type);
 
   /** Returns `member` marked as the result of add(), so that the caller's copy of it becomes a
@@ -263,14 +275,18 @@ class MZ_API Module {
   void become_member(const Module& owner, std::string_view name, const detail::HandleType& type);
   void become_element(const Module& owner, std::string_view name, const detail::HandleType& type);
   void set_place_from(const Module& other);
-  void set_member(const Ref<detail::MemberTable>& table, std::ptrdiff_t offset, std::size_t child);
   void clear_place();
   std::ptrdiff_t member_offset_from(const Module& other) const;
   bool may_be_assigned(const Module& other) const;
   std::vector<Module*> members_named(std::string_view name, const Module& child) const;
-  void record_object(std::size_t size) const;
-  void record_object() const;
+  void record_object(std::size_t size);
+  void record_object();
   void clear_object() const;
+  static void report_unadded(const ModuleState& net);
+  static void report_unadded_below(const Module& root);
+  void find_owner();
+  void set_listed(detail::HandleKind kind, const Ref<detail::MemberTable>& table,
+                  std::ptrdiff_t offset, std::size_t child);
 
   Ref<ModuleState> state_;
   detail::HandlePlace place_;
@@ -299,6 +315,8 @@ struct MZ_API ModuleState final : RefCounted {
   detail::NameIndex names;  // of the parameters, buffers and children
   bool container = false;   // members are added and replaced by the container's own type only
   bool replaced = false;    // replaced by replace(), and without a parent
+  bool uses_mode = false;   // computes something else in training mode
+  std::atomic<detail::Unadded> unadded{detail::Unadded::none};  // members that were not added
   std::atomic<std::int32_t> registrations{0};  // number of registrations as a child
   std::atomic<const void*> object{nullptr};    // handle last constructed, copied to or assigned
   std::size_t object_size = 0;                 // bytes from `object` to the end of its net
@@ -321,6 +339,10 @@ MZ_API void destroy(ModuleState* module);
 namespace detail {
 /** Throws StateError if a net calls a module that was replaced. */
 MZ_API void check_not_replaced(const ModuleState& module);
+/** Returns true if check_call() has something to do. */
+inline bool needs_check(const ModuleState& module) {
+  return module.replaced || module.unadded.load(std::memory_order_relaxed) == Unadded::unchecked;
+}
 /** Throws ValueError for an unknown child name, with the nearest names. */
 [[noreturn]] MZ_API void refuse_member(std::string_view op, const Module& module,
                                        std::string_view name);

@@ -75,6 +75,7 @@ LBFGS::LBFGS(const std::vector<Tensor>& params, const LbfgsOptions& options) : o
   if (!options_.max_eval) options_.max_eval = std::max<std::int64_t>(1, options.max_iter * 5 / 4);
   check(options_);
   add_slots(params);
+  require_parameters();
 }
 
 LBFGS::LBFGS(const std::vector<ParamGroup<LbfgsOptions>>& groups)
@@ -178,7 +179,6 @@ Tensor LBFGS::step(const std::function<Tensor()>& closure) {
   if (Capture::current())
     fail<StateError>(kStep, {.what = "takes a closure, and cannot be captured",
                              .hint = "step outside of the captured function"});
-  if (slots(0).empty()) return closure();
   Evaluation first = evaluate(closure);
   const Tensor loss = first.loss;
   begin_step();

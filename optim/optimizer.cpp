@@ -7,6 +7,7 @@
 #include "../autograd/grad_mode.h"
 #include "../autograd/gradient_mark.h"
 #include "../autograd/gradient_receiver.h"
+#include "../autograd/late_leaves.h"
 #include "../autograd/ops/create.h"
 #include "../tensor/text/text.h"
 #include "device_step_state.h"
@@ -17,6 +18,8 @@ Optimizer::Optimizer() : clock_(std::make_shared<DeviceStepState>(*this)) {}
 
 Optimizer::~Optimizer() {
   attach(nullptr);
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) release_leaves({&slot.param, 1});
   if (gradient_transform_) gradient_transform_->detached();
   clock_->detach();
 }
@@ -80,8 +83,39 @@ void Optimizer::add_slots(std::span<const Tensor> params) {
     slots.push_back({.param = params[i]});
   }
   groups_.reserve(groups_.size() + 1);  // nothing may fail after before_add()
-  if (hooks_) hooks_->before_add(*this, slots);
+  hold_leaves(params);
+  try {
+    if (hooks_) hooks_->before_add(*this, slots);
+  } catch (...) {
+    release_leaves(params);
+    throw;
+  }
   groups_.push_back(std::move(slots));
+}
+
+void Optimizer::require_parameters() const {
+  for (const std::vector<Slot>& group : groups_)
+    if (!group.empty()) return;
+  fail<ValueError>(type_name(), {.what = "there are no parameters",
+                                 .got = "an empty list",
+                                 .expected = "the parameters of a model: model.parameters()",
+                                 .hint = "were its layers added, by add(\"name\", ...)?"});
+}
+
+void Optimizer::require_late_parameters() const {
+  std::unordered_set<const TensorImpl*> own;
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) own.insert(slot.param.impl());
+  for (const LateLeaf& late :
+       late_leaves([&](const Tensor& leaf) { return own.count(leaf.impl()) > 0; }))
+    if (late.leaf.requires_grad() && late.leaf.grad().defined())
+      fail<StateError>(
+          str(type_name(), ".step"),
+          {.what = "a parameter has a gradient but is in no optimizer",
+           .got = str("\"", late.name, "\" ", late.leaf, ", from a ", late.call,
+                      "() after the optimizer was made"),
+           .expected = "an optimizer over the net as it is now",
+           .hint = "make the optimizer later, or call add_param_group() with the new parameters"});
 }
 
 std::vector<Tensor> Optimizer::params() const {
@@ -353,6 +387,7 @@ StepResult Optimizer::step(const StepOptions& options, const FoundInf& flag) {
   const std::string op = str(type_name(), ".step");
   const TraceRange range(op);
   refuse_closure(op);
+  if (late_leaves_exist()) require_late_parameters();
   if (options.max_norm && !(*options.max_norm >= 0))
     fail<ValueError>(op, {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
   const std::shared_ptr<OptimizerHooks> hooks = hooks_;
@@ -380,6 +415,7 @@ StepResult Optimizer::step(const StepOptions& options, const FoundInf& flag) {
 }
 
 void Optimizer::begin_step() {
+  if (late_leaves_exist()) require_late_parameters();
   for_each_step_hook([&](StepHook& hook) { hook.before_update(*this, 1, false); });
 }
 

@@ -146,8 +146,9 @@ class MZ_API Optimizer {
    *  overflow flag of parameters on a device stays there: the device takes or skips the step, and
    *  the result waits for it when it is looked at. Waits only in the first step, and if gradients
    *  are on several devices. Errors: StateError if parameters require gradients and none has one
-   *  (step before backward); ShapeError, DtypeError or DeviceError if a gradient does not match its
-   *  parameter; ValueError for a negative max_norm; nothing has changed then.
+   *  (step before backward), and if a parameter that joined the net after the optimizer was made
+   * has one and is in no optimizer; ShapeError, DtypeError or DeviceError if a gradient does not
+   * match its parameter; ValueError for a negative max_norm; nothing has changed then.
    *  amp::DivergenceError after too many skips: on the CPU at once, on a device when a result is
    *  looked at, at the latest 100 steps after the step that reached the limit
    *  (2 * DeviceStepState::kPollSteps). */
@@ -250,6 +251,8 @@ class MZ_API Optimizer {
   /** Adds a group; the derived class has checked its options. Errors: as add_param_group
    *  (optimizer_of.h); nothing has changed then. */
   void add_slots(std::span<const Tensor> params);
+  /** Throws if all groups are empty, at the end of a constructor. Errors: ValueError. */
+  void require_parameters() const;
   /** Returns a reference to the learning rate in a group's options. Does not check `group`. */
   virtual double& group_lr(std::size_t group) = 0;
   /** Returns the states of each parameter, at most kMaxStates, in the order of Slot::state. */
@@ -281,6 +284,7 @@ class MZ_API Optimizer {
   /** Returns the states of a parameter, as kept_states() without those that do not apply to it. */
   unsigned states_of(std::size_t group, const Slot& slot) const;
   bool any_requires_grad() const;
+  void require_late_parameters() const;
   bool device_can_decide(Device device) const;
   StepResult update_parameters(const StepOptions& options, const FoundInf& found,
                                const Factor& unscale, bool on_device);

@@ -40,13 +40,15 @@ template <class Rule> class OptimizerOf : public Optimizer {
   /** Options of one group, such as SgdOptions. */
   using Options = typename Rule::Options;
 
-  /** Creates one group. Errors: ValueError for options out of range; as add_param_group. */
+  /** Creates one group. Errors: ValueError for an empty list, or options out of range; as
+   *  add_param_group. */
   explicit OptimizerOf(const std::vector<Tensor>& params, const Options& options = {});
   /** Creates one group with a learning rate; other options are the defaults. Errors: as above. */
   template <Number S>
   explicit OptimizerOf(const std::vector<Tensor>& params, S lr)
       : OptimizerOf(params, with_lr(static_cast<double>(lr))) {}
-  /** Creates several groups with options of their own. */
+  /** Creates several groups with options of their own. Errors: ValueError if all are empty; as
+   *  above. */
   explicit OptimizerOf(const std::vector<ParamGroup<Options>>& groups);
   ~OptimizerOf() override;
 

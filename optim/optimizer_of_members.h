@@ -14,12 +14,14 @@ template <class Rule>
 OptimizerOf<Rule>::OptimizerOf(const std::vector<Tensor>& params, const Options& options)
     : options_(new GroupOptions) {
   add_param_group(params, options);
+  require_parameters();
 }
 
 template <class Rule>
 OptimizerOf<Rule>::OptimizerOf(const std::vector<ParamGroup<Options>>& groups)
     : options_(new GroupOptions) {
   for (const ParamGroup<Options>& group : groups) add_param_group(group.params, group.options);
+  require_parameters();
 }
 
 template <class Rule> OptimizerOf<Rule>::~OptimizerOf() = default;

@@ -1,5 +1,5 @@
 // char_gpt: trains a transformer to predict the next character of a text, then generates text.
-//   char_gpt --config small --data FILE --opt-level O2
+//   char_gpt --data FILE --opt-level O2
 #include <mezzo.h>
 
 #include <iostream>
@@ -35,7 +35,7 @@ const std::map<std::string, Config> kConfigs{
 
 struct Options {
   RunOptions run{.steps = 2000};
-  std::string config = "base", data, prompt = "\n";
+  std::string config = "small", data, prompt = "\n";
   std::int64_t batch = 0, accumulate = 1, length = 400;
   double lr = 0, dropout = 0, temperature = 0.8, clip = 1;
 };
@@ -43,8 +43,10 @@ struct Options {
 void declare(Arguments& arguments, Options& o) {
   std::vector<std::string> names;
   for (const auto& [name, config] : kConfigs) names.push_back(name);
-  arguments.choice("config", o.config, names,
-                   "size of the net; gpt2 has 124 million weights with a large vocabulary");
+  arguments.choice(
+      "config", o.config, names,
+      "size of the net; base takes hours on a CPU, gpt2 has 124 million weights with a "
+      "large vocabulary");
   arguments.option("data", o.data, "text file; without it a text is generated");
   arguments.option("batch", o.batch, 0, 100000,
                    "stretches of text in a batch; 0 means the default of the size");

@@ -9,6 +9,7 @@
 #include "../../autograd/node.h"
 #include "../../autograd/ops/create.h"
 #include "../../autograd/ops/pointwise.h"
+#include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../weights/optimizer_masters.h"
@@ -138,6 +139,29 @@ void AmpOptimizerState::require_unscaled(std::string_view op) {
   core->require_no_other_pending(op, {&self, 1});
 }
 
+void AmpOptimizerState::require_scoped(std::string_view op) {
+  if (scoped || !core->scales_losses()) return;
+  Seen elsewhere;  // parameters of other optimizers whose scopes have unscaled the gradients
+  for (const AmpOptimizerState* const other : core->optimizers)
+    if (other->scoped && other->optimizer())
+      each_slot(*other->optimizer(),
+                [&](const Slot& slot) { elsewhere.insert(slot.param.impl()); });
+  each_slot(*optimizer(), [&](const Slot& slot) {
+    if (!slot.param.grad().defined() || gradient_scale(slot.param) != GradientScale::plain ||
+        elsewhere.count(slot.param.impl()) > 0)
+      return;
+    const std::string weight = core->name_of(slot.param);
+    fail<StateError>(
+        op, {.what = "backward ran outside scale_loss: without the loss scale, small gradients "
+                     "become zero in 16 bits",
+             .got = str("a gradient of ", weight.empty() ? "" : "\"" + weight + "\" ", slot.param,
+                        " from no scope of this optimizer"),
+             .expected = "scale_loss(loss, optimizer, body) around backward, over all optimizers "
+                         "whose parameters get gradients",
+             .hint = "call zero_grad() to drop them"});
+  });
+}
+
 void AmpOptimizerState::require_stepped(std::string_view op) {
   require_unscaled(op);
   const std::string of = str(" of ", optimizer()->type_name(), " (", name, ")");
@@ -158,7 +182,9 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   if (!core->enabled()) return std::nullopt;
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   require_unscaled(str(optimizer.type_name(), ".step"));
+  require_scoped(str(optimizer.type_name(), ".step"));
   clock->observe(shared_from_this(), core->properties.max_consecutive_skips);
+  if (!Capture::current()) ++steps;
   if (raised_by) skips_if = found;
   if (holds_gradients_)
     unscale =
@@ -167,6 +193,7 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   bring_masters_up_to_date(*core, optimizer);
   sync_masters_gradients(optimizer, str(optimizer.type_name(), ".step"), holds_gradients_);
   set_zero_gradients(optimizer);
+  watch_gradients(1, std::exchange(lost_loss, false));
   return std::nullopt;
 }
 
@@ -189,6 +216,44 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
 
+void AmpOptimizerState::watch_gradients(std::int64_t new_steps, bool at_once) {
+  if (core->checks_gradients() || core->properties.max_consecutive_skips == 0) return;
+  if (Capture::current()) return;
+  // All processes that share gradients have to look at the same steps.
+  if (at_once)
+    each_slot(*optimizer(),
+              [&](const Slot& slot) { at_once = at_once && !gradient_receiver(slot.param); });
+  watch_.step(*this, new_steps, at_once);
+}
+
+namespace {
+
+/** Returns what to do about a training that diverges. */
+std::string divergence_hint(const std::optional<LossHistory::Run>& nonfinite) {
+  if (!nonfinite) return "lower the learning rate or run under amp::detect_nonfinite";
+  if (nonfinite->from_start)
+    return "the loss is not finite from the start, at any learning rate: look at the data, the "
+           "labels and the net, under amp::detect_nonfinite";
+  return str("the loss is not finite since step ", nonfinite->since,
+             ": lower the learning rate, or look at the data of that step, under "
+             "amp::detect_nonfinite");
+}
+
+/** Returns the first non-finite gradient of a scaler's latest overflow, and whether overflows are
+ *  to be expected. */
+std::string overflow_text(const LossScaler& scaler) {
+  constexpr std::int64_t kStart = 20;  // checks until a scale of 2^16 has come down
+  const ScaleState& state = scaler.state();
+  const std::string gradient =
+      nonfinite_gradient_text(*scaler.optimizers, state.first_nonfinite, scaler.overflow_origin);
+  return str(gradient.empty() ? "" : ": " + gradient,
+             state.dynamic && state.checks <= kStart
+                 ? "; normal in the first steps, until the scale fits"
+                 : "");
+}
+
+}  // namespace
+
 void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
                                     std::int64_t diverged_after) {
   if (!core && diverged_after <= 0) return;
@@ -197,17 +262,18 @@ void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
     if (core)
       core->print(str("Gradient overflow.  Skipping step, loss scaler ", scaler->index,
                       " reducing loss scale to ", scale_text(scale),
-                      skips == 1 ? "" : str(" (", skips, " steps since the last message)")));
+                      skips == 1 ? "" : str(" (", skips, " steps since the last message)"),
+                      overflow_text(*scaler)));
   } catch (const std::bad_alloc&) {}  // the step is done: better no message than an error
   if (diverged_after <= 0) return;
-  const std::string first = nonfinite_gradient_text(optimizer);
+  const std::string first = nonfinite_gradient_text(optimizer), loss = scaler->losses.text();
   fail<DivergenceError>(str("step(", name, ")"),
                         {.what = str(diverged_after, " consecutive steps skipped"),
                          .got = str(first.empty() ? "no gradient that is still non-finite"
                                                   : first + " (first non-finite gradient)",
-                                    ", loss scale ", scale),
+                                    loss.empty() ? "" : ", " + loss, ", loss scale ", scale),
                          .expected = "finite",
-                         .hint = "lower the learning rate or run under amp::detect_nonfinite"});
+                         .hint = divergence_hint(scaler->losses.nonfinite_run())});
 }
 
 const optim::FoundInf& AmpOptimizerState::flag_on(Device device) {
@@ -227,7 +293,7 @@ void AmpOptimizerState::forget_gradients() {
   held_scale_ = {};
   holds_gradients_ = false;
   pending.reset();
-  unscaled = false;
+  unscaled = scoped = false;
 }
 
 void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
@@ -309,7 +375,12 @@ void AmpOptimizerState::before_replay(Optimizer& optimizer) {
   bring_masters_up_to_date(*core, optimizer);
 }
 
-void AmpOptimizerState::after_replay(Optimizer& optimizer) { masters_in_step(*core, optimizer); }
+void AmpOptimizerState::after_replay(Optimizer& optimizer) {
+  masters_in_step(*core, optimizer);
+  if (!core->enabled()) return;
+  ++steps;
+  watch_gradients(1, false);
+}
 
 void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {
   raised_by = nullptr;

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "../../optim/device_step_state.h"
+#include "../diagnose/gradient_watch.h"
 #include "../session_core.h"
 #include "scope_gradients.h"
 
@@ -50,6 +51,10 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   bool unscaled = false, stepped = false, had_gradients = false;
   // GradScaler's: of the last fused step, if it is not known whether that has unscaled gradients.
   std::optional<optim::StepResult> fused_result = {};
+
+  std::int64_t steps = 0;  // under a session: begun so far
+  bool scoped = false;     // a scope has ended since the gradients were removed
+  bool lost_loss = false;  // since the latest step: a loss on the CPU that is not finite
 
   // ---- for scopes -------------------------------------------------------------------------------
   std::optional<ScaleValue> pending;  // of gradients that a scope with delay_unscale left scaled
@@ -97,6 +102,9 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Throws unless the gradients have been unscaled, those of parameters that other optimizers of
    *  the session share too. Errors: StateError. */
   void require_unscaled(std::string_view op);
+  /** Throws if the session scales losses and the parameters have gradients from a backward pass
+   *  outside scale_loss only: they may have lost small values in 16 bits. Errors: StateError. */
+  void require_scoped(std::string_view op);
   /** Throws if gradients, an error or a skip are pending for a step. Waits for the device. Errors:
    *  StateError that says how to finish the iteration. */
   void require_stepped(std::string_view op);
@@ -123,6 +131,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   std::pair<optim::Factor, optim::Factor> merge_with(const ScaleValue& scale);
   /** Clears the record of gradients pending for a step. */
   void forget_gradients();
+  /** Looks for non-finite gradients now and then, where a session does not check every step. */
+  void watch_gradients(std::int64_t new_steps, bool at_once);
 
   std::vector<Tensor> lent_;  // parameters whose casts the running step writes
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.
@@ -131,6 +141,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   // Between collect() and finish(): the scale of new and earlier gradients, and what the factors
   // point to.
   std::vector<Tensor> merged_;
+  GradientWatch watch_;
 };
 
 }  // namespace mezzo::amp

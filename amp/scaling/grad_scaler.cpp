@@ -5,11 +5,13 @@
 #include <limits>
 
 #include "../../autograd/grad_mode.h"
+#include "../../autograd/hooks.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
 #include "divergence.h"
 #include "gradient_check.h"
+#include "watched_loss.h"
 
 namespace mezzo::amp {
 
@@ -45,7 +47,9 @@ ScaleState initial_state(const GradScalerOptions& o) {
 GradScaler::GradScaler(const GradScalerOptions& options)
     : scaler_(std::make_shared<LossScaler>(initial_state(options))),
       enabled_(options.enabled),
-      max_consecutive_skips_(options.max_consecutive_skips) {
+      max_consecutive_skips_(options.max_consecutive_skips),
+      reached_(std::make_shared<std::atomic<bool>>(false)),
+      passes_(backward_passes()) {
   scaler_->on_abandon = [this] { end_iteration(false); };
 }
 
@@ -94,6 +98,9 @@ void GradScaler::end_iteration(bool drops_overflows) {
     state->unscaled = state->stepped = state->had_gradients = false;
   }
   scaled_since_update_ = false;
+  ++iteration_;
+  *reached_ = false;
+  passes_ = backward_passes();
 }
 
 // ---- the iteration ------------------------------------------------------------------------------
@@ -108,7 +115,8 @@ Tensor GradScaler::scale(const Tensor& x) {
     fail<DtypeError>("GradScaler.scale",
                      {.what = "expected a floating-point tensor", .got = str(x)});
   used_ = scaled_since_update_ = true;
-  return scaler_->times(x);
+  scaler_->losses.note(x, iteration_);
+  return watched(scaler_->times(x), reached_);
 }
 
 namespace {
@@ -152,6 +160,22 @@ void GradScaler::find_unscaled() {
   }
 }
 
+/** Throws if gradients are to be unscaled, and backward() ran since the last update, but not from a
+ *  scaled loss. Errors: StateError. */
+void GradScaler::require_backward(std::string_view op, const Optimizer& optimizer) const {
+  if (*reached_ || backward_passes() == passes_) return;
+  each_slot(optimizer, [&](const optim::Slot& slot) {
+    if (!slot.param.grad().defined() ||
+        (is_unscaled(gradient_scale(slot.param)) && !written_since_mark(slot.param)))
+      return;
+    fail<StateError>(
+        op, {.what = "backward ran, but not from a scaled loss",
+             .got = str("a gradient of ", slot.param, " that is not multiplied by the loss scale"),
+             .expected = "scaler.scale(loss).backward()",
+             .hint = "call zero_grad() to drop the gradients"});
+  });
+}
+
 /** Raises the optimizer's flag for a non-finite gradient, and unscales the gradients if
  *  `unscales`, unless they were unscaled before. */
 void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
@@ -188,6 +212,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
            state.stepped ? "unscale_ was called after step"
                          : "unscale_ was called already since the last update",
            "call update() first");
+  require_backward(op, optimizer);
   examine(state, true);
   state.unscaled = true;
 }
@@ -199,6 +224,7 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   AmpOptimizerState& state = state_of(op, optimizer);
   if (state.stepped)
     refuse(op, "step was called already since the last update", "call update() first");
+  if (!state.unscaled) require_backward(op, optimizer);
   if (!state.unscaled && any_unscaled(optimizer)) find_unscaled();
   const bool fused = !state.unscaled && optimizer.unscales_itself() && !any_unscaled(optimizer);
   if (!state.unscaled) examine(state, !fused);

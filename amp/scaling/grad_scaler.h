@@ -1,8 +1,10 @@
 // GradScaler: dynamic loss scaling for training loops that use autocast without a session.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,7 +60,8 @@ class MZ_API GradScaler {
 
   /** Divides the optimizer's gradients by the scale, in place, and records whether one is
    *  non-finite. Call it before clipping gradients. Errors: StateError if called twice between
-   *  updates, after step(), or before any scale(); DtypeError that names an f16 gradient. */
+   *  updates, after step(), or before any scale(), and if backward() was called on other tensors
+   *  than the results of scale(); DtypeError that names an f16 gradient. */
   void unscale_(optim::Optimizer& optimizer);
   /** Unscales the gradients, unless unscale_() did, and steps; skips the step if a gradient is
    *  non-finite. Returns no_grads if there are no gradients. A fused optimizer (FusedAdam, ...)
@@ -127,6 +130,7 @@ class MZ_API GradScaler {
   void require_scaled(std::string_view op) const;
   AmpOptimizerState& state_of(std::string_view op, optim::Optimizer& optimizer);
   void find_unscaled();
+  void require_backward(std::string_view op, const optim::Optimizer& optimizer) const;
   void examine(AmpOptimizerState& state, bool unscales);
 
   std::shared_ptr<LossScaler> scaler_;
@@ -134,6 +138,10 @@ class MZ_API GradScaler {
   int max_consecutive_skips_;
   bool used_ = false;                 // scale() has been called
   bool scaled_since_update_ = false;  // scale() was called since the last update()
+  std::int64_t iteration_ = 1;        // number of updates so far, and 1
+  // Since the last update(): set by a backward pass from a scaled loss; those from any tensor.
+  std::shared_ptr<std::atomic<bool>> reached_;
+  std::uint64_t passes_;
   std::vector<std::shared_ptr<AmpOptimizerState>> optimizers_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "../../optim/multi_tensor.h"
 #include "../../tensor/device/capture.h"
+#include "../diagnose/loss_history.h"
 #include "../properties.h"
 #include "scale_call.h"
 
@@ -131,6 +132,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** The optimizers with a flag that a scope with delay_overflow_check has left to the next one. */
   std::vector<std::shared_ptr<AmpOptimizerState>> delayed;
   optim::FoundInf scope_found;  // the flag of scopes that do not use an optimizer's own
+  LossHistory losses;           // that were scaled
   std::function<void()>
       on_abandon;  // called when a capture that uses the scale has failed; or null
 

@@ -4,11 +4,13 @@
 #include <exception>
 
 #include "../../autograd/grad_mode.h"
+#include "../../autograd/hooks.h"
 #include "../../optim/device_step_state.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
 #include "gradient_check.h"
+#include "watched_loss.h"
 
 namespace mezzo::amp {
 
@@ -96,6 +98,11 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   loss_ = multiplies                 ? scaler().times(unscaled)
           : is_low(unscaled.dtype()) ? unscaled.to(f32)
                                      : unscaled;
+  if (multiplies) {
+    passes_ = backward_passes();
+    loss_ = watched(loss_, reached_ = std::make_shared<std::atomic<bool>>(false));
+  }
+  if (!links_.empty()) scaler().losses.note(unscaled, links_[0]->steps + 1);
   for (const auto& link : links_) link->clock->join_capture();
   if (!inert_) {
     MasterChanges changes(core_->masters);
@@ -106,9 +113,40 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     for (const auto& link : links_) link->prepare(seen);
     for (const auto& link : links_) link->gradients.enter();
   }
-  for (const auto& link : links_) link->in_scope = true;
+  for (const auto& link : links_) {
+    link->in_scope = true;
+    link->lost_loss = link->lost_loss || scaler().losses.is_nonfinite();
+  }
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();
+}
+
+namespace {
+
+/** Returns true if a backward pass may have added to a parameter's gradient since a scope over its
+ *  optimizer was opened. */
+bool any_new_gradient(const Links& links) {
+  bool any = false;
+  for (const auto& link : links)
+    each_slot(*link->optimizer(), [&](const optim::Slot& slot) {
+      any = any ||
+            (slot.param.grad().defined() && (gradient_scale(slot.param) != GradientScale::delayed ||
+                                             written_since_mark(slot.param)));
+    });
+  return any;
+}
+
+}  // namespace
+
+/** Throws if backward() ran, but not from the scaled loss. Errors: StateError. */
+void ScaledLoss::require_backward() const {
+  if (!reached_ || *reached_ || backward_passes() == passes_ || !any_new_gradient(links_)) return;
+  fail<StateError>(
+      kOp, {.what = "backward ran, but not from the scaled loss",
+            .got = str("gradients that are not multiplied by the loss scale ", scale_.value()),
+            .expected = "backward() of the tensor that the body gets, or of "
+                        "scope.loss()",
+            .hint = "write scaled.backward() instead of loss.backward()"});
 }
 
 // ---- the exit -----------------------------------------------------------------------------------
@@ -207,6 +245,7 @@ void ScaledLoss::close() {
   const TraceRange range(kOp);
   std::erase_if(links_, [](const auto& link) { return !link->optimizer(); });  // destroyed
   try {
+    require_backward();
     if (!inert_ && options_.delay_unscale) {
       // The gradients stay scaled, for a later scope of this loss and scale.
       if (scale_.on_device.defined()) scale_.on_device = scale_.on_device.clone();
@@ -219,7 +258,7 @@ void ScaledLoss::close() {
     abandon();  // as if the body had thrown
     throw;
   }
-  for (const auto& link : links_) link->unscaled = true;
+  for (const auto& link : links_) link->unscaled = link->scoped = true;
   leave();
 }
 
@@ -298,6 +337,12 @@ void SessionCore::gradients_removed(std::span<const Tensor> params) const {
   for (const Tensor& param : params) {
     stash.erase(param.impl());
     if (const Master* const master = masters.find(param)) master->master.set_grad({});
+  }
+  for (AmpOptimizerState* const link : optimizers) {
+    bool any = false;
+    each_slot(*link->optimizer(),
+              [&](const optim::Slot& slot) { any = any || slot.param.grad().defined(); });
+    link->scoped = link->scoped && any;
   }
 }
 

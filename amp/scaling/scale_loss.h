@@ -2,7 +2,9 @@
 // by it afterwards.
 #pragma once
 
+#include <atomic>
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -46,7 +48,9 @@ class MZ_API ScaledLoss {
   /** Returns the loss in f32, times the scale. Call backward() on it. */
   const Tensor& loss() const;
   /** Unscales the gradients, checks them for overflow and updates the scale. After an overflow
-   *  the next step is skipped. */
+   *  the next step is skipped. Errors: StateError if backward() was called on another tensor than
+   *  loss(), such as the loss before it was scaled; the gradients of this scope are dropped then.
+   */
   void close();
   /** Drops the gradients of this scope; earlier gradients stay. */
   void abandon();
@@ -56,6 +60,7 @@ class MZ_API ScaledLoss {
   void unscale_gradients(const optim::FoundInf& found);
   void unscale_and_check();
   void leave();
+  void require_backward() const;
   LossScaler& scaler() const { return *scale_.scaler; }
 
   std::shared_ptr<SessionCore> core_;  // null: the scope is closed
@@ -63,6 +68,9 @@ class MZ_API ScaledLoss {
   ScaleLossOptions options_;
   ScaleValue scale_ = {};  // as it was when the scope was opened
   Tensor loss_ = {};
+  // Set by a backward pass from loss_; null if the scale is 1, where any pass will do.
+  std::shared_ptr<std::atomic<bool>> reached_;
+  std::uint64_t passes_ = 0;   // backward_passes() when the scope was opened
   std::shared_ptr<void> use_;  // of the scale: held until no gradient depends on it
   bool inert_ = true;          // nothing to unscale and nothing to check
   int exceptions_;             // in flight when the scope was opened

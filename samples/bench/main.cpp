@@ -188,8 +188,9 @@ int compare_levels(const Options& o) {
                .row =
                    [&](const mezzo::bench::Row& row) {
                      lines.write(row);
-                     progress.step(++rows, row.net + " " + row.level);
-                   }});
+                     ++rows;
+                   },
+               .time = [&](double done, double left) { progress.time(done, left, rows); }});
   progress.clear();
   std::cout << table(results);
   if (!o.json.empty()) write_report(o.json, json(results));

@@ -18,6 +18,8 @@ class Progress {
   void start_at(std::int64_t done);
   /** Shows the number of steps done, and a status beside the bar. */
   void step(std::int64_t done, const std::string& status);
+  /** Shows the seconds so far and an estimate of those left, with the number of steps done. */
+  void time(double seconds_done, double seconds_left, std::int64_t done);
   /** Prints a line that stays, such as the result of an epoch. */
   void line(const std::string& text);
 
@@ -25,13 +27,16 @@ class Progress {
   void clear();
 
  private:
-  /** Returns text such as "12/500  3.4/s  2:23 left". */
+  /** Returns text such as "12/500  3.4/s  2:23 left". Its rate leaves out the first step, which
+   *  allocates memory and loads libraries. */
   std::string place_text(std::int64_t done, std::chrono::steady_clock::time_point now) const;
+  void show(double share, const std::string& text, bool is_last,
+            std::chrono::steady_clock::time_point now);
 
   std::string title_;
   std::int64_t total_, first_ = 0;
   bool quiet_, terminal_, drawn_ = false;
-  std::chrono::steady_clock::time_point start_, last_draw_;
+  std::chrono::steady_clock::time_point start_, after_first_, last_draw_;
 };
 
 }  // namespace samples

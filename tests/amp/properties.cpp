@@ -208,22 +208,32 @@ TEST_CASE("the first property that fails is the one reported") {
   CHECK_THROWS_WITH_AS_TEXT(amp::resolve(options), ValueError, "unknown opt_level");
 }
 
+TEST_CASE("the line that initialize prints") {
+  const auto line = [](const amp::Options& options) {
+    return amp::headline(amp::resolve(options), cpu);
+  };
+  CHECK(line(at("O0")) == "amp O0 on cpu: Pure FP32 training.");
+  const auto gain = [](DType low) {
+    return emulates_products(low, cpu)
+               ? str(" ", low, " products are computed in f32 here: no faster than O0.")
+               : str(" ", low, " products are faster than f32 here.");
+  };
+  CHECK(line(at("O1")) == "amp O1 on cpu: Insert automatic casts around operations." + gain(f16));
+  CHECK(line(at("O5")) == "amp O5 on cpu: As O2 with BF16 and no loss scaling." + gain(bf16));
+  amp::Options options = at("O2");
+  options.loss_scale = 128;
+  options.num_losses = 2;
+  CHECK(line(options) ==
+        "amp O2 on cpu: FP16 training with FP32 batchnorm and FP32 master weights." + gain(f16) +
+            " Overridden: loss_scale = 128.0, num_losses = 2");
+}
+
 TEST_CASE("the explanation of a level") {
   amp::Options options = at("O2");
   options.loss_scale = 128;
   CHECK(amp::explanation(amp::resolve(options)) ==
         "Selected optimization level O2:  FP16 training with FP32 batchnorm and FP32 master "
         "weights.\n"
-        "Defaults for this optimization level are:\n"
-        "enabled                : true\n"
-        "opt_level              : O2\n"
-        "cast_model_type        : f16\n"
-        "patch_functions        : false\n"
-        "keep_batchnorm_fp32    : true\n"
-        "master_weights         : true\n"
-        "loss_scale             : dynamic\n"
-        "Processing user overrides (additional options that are set)...\n"
-        "After processing overrides, optimization options are:\n"
         "enabled                : true\n"
         "opt_level              : O2\n"
         "cast_model_type        : f16\n"

@@ -278,6 +278,7 @@ class Stage {
     amp::Options o = options_of(t);
     o.num_losses = 3;
     o.check_static_overflow = checks_static;
+    o.max_consecutive_skips = 0;  // else a step on an infinity is an error
     return o;
   }
   void backward(const Token& token, int loss_id) {

@@ -147,7 +147,7 @@ class Life {
     o.loss_scale = fixed ? amp::LossScale(*fixed) : amp::LossScale("dynamic");
     o.num_losses = kLosses;
     o.check_static_overflow = checks;
-    o.max_consecutive_skips = kLimit;
+    o.max_consecutive_skips = fixed && !checks ? 0 : kLimit;  // steps on infinities
     return o;
   }
 

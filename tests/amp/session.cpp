@@ -218,8 +218,13 @@ TEST_CASE("initialize prints its decisions") {
   LogCapture log;
   Net net;
   const auto session = amp::initialize(net, {.opt_level = "O3"});
-  REQUIRE(log.lines.size() == 18);
-  CHECK(log.lines[0] == "Selected optimization level O3:  Pure FP16 training.");
+  REQUIRE(log.lines.size() == 1);
+  CHECK(log.lines[0].find(str("amp O3 on ", test_device(), ": Pure FP16 training.")) == 0);
+  log.lines.clear();
+  Net other;
+  const auto second = amp::initialize(other, {.opt_level = "O3", .verbosity = 2});
+  REQUIRE(log.lines.size() == 9);
+  CHECK(log.lines[1] == "Selected optimization level O3:  Pure FP16 training.");
   CHECK(log.lines[4] == "cast_model_type        : f16");
 }
 

@@ -306,6 +306,40 @@ TEST_CASE("steps are captured per shape and continue from each other's state", "
   CHECK(captures == 2);
 }
 
+TEST_CASE("captured steps at a level that skips none report a lost gradient within 100 steps",
+          "[gpu][graph]") {
+  const std::string level = GENERATE("O0", "O4", "O5");
+  Net net;
+  net.to(kDevice);
+  optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+  auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
+  const auto step = as_steps(
+      [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        optimizer.zero_grad();
+        const Tensor loss = cross_entropy(net(in[0]), in[1]);
+        amp::scale_loss(loss, optimizer, [](const Tensor& scaled) { scaled.backward(); });
+        optimizer.step();
+        return {loss};
+      },
+      true);
+  int at = 0;
+  std::string text;
+  for (int i = 1; i <= 160 && at == 0; ++i) {
+    std::vector<Tensor> in = batch(8, false);
+    if (i == 20) in[0] = in[0] * std::nan("");
+    try {
+      step(in);
+    } catch (const amp::DivergenceError& e) {
+      at = i;
+      text = e.what();
+    }
+  }
+  INFO(level << " " << at << " " << text);
+  CHECK((at > 50 && at <= 101));
+  CHECK(text.find("gradients of step 50 are not finite") != std::string::npos);
+  CHECK(text.find("first.weight") != std::string::npos);
+}
+
 TEST_CASE("divergence of captured steps is reported within 100 steps", "[gpu][graph]") {
   NEED_DEVICE();
   Net net;

@@ -277,7 +277,7 @@ TEST_CASE("unstable and failed rows do not count in the summary", "[bench]") {
   CHECK(bench::summary({}).empty());
 }
 
-TEST_CASE("the tables have at most 100 columns and whole notes", "[bench]") {
+TEST_CASE("the tables are narrow, and notes are lines below them", "[bench]") {
   bench::Results results = of_levels({{"O1", 12.5, 1.5}});
   Row& row = results.rows[1];
   row.net = "resnet18";
@@ -290,12 +290,57 @@ TEST_CASE("the tables have at most 100 columns and whole notes", "[bench]") {
   std::istringstream text(table(results));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
-  REQUIRE(lines.size() == 5 + 1 + 5 + 1 + 2);
-  for (const std::string& line : lines) CHECK(line.size() <= 100);
-  CHECK(lines[0].ends_with(" note"));
-  CHECK(lines[2].ends_with(" unstable, emulated"));
+  REQUIRE(lines.size() == 5 + 1 + 5 + 2 + 1 + 2);
+  for (std::size_t i = 0; i < 13; ++i) CHECK(lines[i].size() <= 88);
+  CHECK(lines[0].ends_with(" loss"));
   CHECK(lines[8].starts_with("resnet18     O1     123456"));
-  CHECK(lines[12].starts_with("On this machine, by the stable rows, O1 takes"));
+  CHECK(lines[11] == "Unstable (95 % intervals wider than 10 %): O1 of resnet18");
+  CHECK(lines[12] == "Emulated (products computed in f32): O1 of resnet18");
+  CHECK(lines[14].starts_with("On this machine, by the stable rows, O1 takes"));
+}
+
+TEST_CASE("the lines of notes join levels of the same nets", "[bench]") {
+  bench::Results results;
+  for (const char* net : {"mlp", "lenet", "resnet18"})
+    for (const char* level : {"O0", "O1", "O2", "O4"}) {
+      Row& row = results.rows.emplace_back();
+      row.net = net;
+      row.level = level;
+      row.step_ms = {.value = 1, .low = 0.99, .high = 1.01};
+      row.emulated = row.level == "O1" || row.level == "O2";
+      if (row.level == "O4" && row.net != "lenet") row.step_ms.high = 2;
+      if (row.level == "O0" && row.net == "lenet") row.step_ms.high = 2;
+    }
+  const std::string text = table(results);
+  CHECK(text.find(
+            "\nUnstable (95 % intervals wider than 10 %): O0 of lenet; O4 of mlp, resnet18\n") !=
+        std::string::npos);
+  CHECK(text.find("\nEmulated (products computed in f32): O1, O2 of all nets\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("the estimate of the time that is left agrees with what follows", "[bench]") {
+  std::vector<std::string> log;
+  const bench::Net slow = recorded("slow", log, [](std::int64_t) { pause(8); });
+  const bench::Net fast = recorded("fast", log, [](std::int64_t) { pause(2); });
+  bench::Options some = options({"O0", "O4"}, 40);
+  some.seconds = 0;
+  std::vector<std::pair<double, double>> times;
+  (void)measure({slow, fast}, some,
+                {.time = [&](double done, double left) { times.emplace_back(done, left); }});
+  REQUIRE(times.size() > 20);
+  const double all = times.back().first;
+  CHECK(times.back().second < 0.1 * all);
+  // From a tenth of the run on; other programs may slow a part of it.
+  std::size_t wrong = 0, looked = 0;
+  for (const auto& [done, left] : times)
+    if (done > 0.1 * all && done < 0.8 * all) {
+      ++looked;
+      wrong += std::abs(left - (all - done)) > 0.2 * (all - done) ? 1 : 0;
+    }
+  INFO(wrong << " of " << looked);
+  CHECK(looked > 0);
+  CHECK(2 * wrong <= looked);
 }
 
 TEST_CASE("rounds are added until rows are stable or time is over", "[bench]") {

@@ -397,3 +397,27 @@ TEST_CASE("GradScaler throws DivergenceError on all ranks") {
   scaler.update();
   CHECK(same_on_all_ranks(state_text(scaler)));
 }
+
+TEST_CASE("a gradient that one rank loses is found by all in one step, where none is skipped") {
+  if (size() == 1) return;
+  for (const char* level : {"O0", "O3", "O4", "O5"}) {
+    INFO(level);
+    Training training(quiet(level));
+    const Tensor leaf = training.trainee.module.parameters()[0];
+    int at = 0;
+    std::string text;
+    for (int i = 1; i <= 60 && at == 0; ++i) {
+      std::optional<Spoiled> spoiled;
+      if (rank() == 1 && i == 3) spoiled.emplace(leaf, 0, std::nan(""));
+      try {
+        training.step();
+      } catch (const amp::DivergenceError& e) {
+        at = i;
+        text = e.what();
+      }
+    }
+    INFO(text);
+    CHECK(at == 50);  // also on ranks whose loss is not finite from step 4 on
+    CHECK(text.find("gradients of step 50 are not finite") != std::string::npos);
+  }
+}

@@ -77,7 +77,7 @@ function keyFigures({figures, info, casts, end, parameters}) {
   return [
     ['Steps', countText(figures.steps)],
     ['Steps with histograms', countText(figures.sampled) +
-      (info.every ? `, every ${info.every}th and overflows` : '')],
+      (info.every > 1 ? `, one in ${info.every} and overflows` : '')],
     ['Loss, first and last', `${numberText(figures.firstLoss)}, ${numberText(figures.lastLoss)}`],
     ['Skipped steps', countText(figures.skipped)],
     ['Loss scale at the end', scaleText(figures.scale)],

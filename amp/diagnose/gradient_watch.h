@@ -1,0 +1,41 @@
+// GradientWatch: looks for non-finite gradients in some steps of an optimizer, at levels that do
+// not check every step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "../../optim/multi_tensor.h"
+#include "../../tensor/device/backend.h"
+
+namespace mezzo::optim {
+class Optimizer;
+}
+
+namespace mezzo::amp {
+
+class AmpOptimizerState;
+
+/** Checks the gradients of every kEvery-th step in one pass that reads them, which costs less than
+ *  a hundredth of the steps between. On a device nobody waits: the result is looked at in a later
+ *  step, once it has arrived. A step whose loss is on the CPU and not finite is checked at once. */
+class GradientWatch {
+ public:
+  static constexpr std::int64_t kEvery = 50;
+
+  /** Counts `steps` steps, checks the gradients if it is time to, or if `at_once`, and reports an
+   *  earlier check whose result has arrived. Call it where the optimizer's gradients are unscaled:
+   *  before an update, or after a replay. Errors: DivergenceError that names the step and the first
+   *  non-finite gradient. */
+  void step(AmpOptimizerState& state, std::int64_t steps, bool at_once);
+
+ private:
+  void look(AmpOptimizerState& state, bool waits);
+
+  std::int64_t steps_ = 0;           // counted
+  std::int64_t checked_ = 0;         // the step of the latest check
+  optim::FoundInf found_;            // of that check
+  std::unique_ptr<AsyncRead> read_;  // of found_, not looked at yet; may be null
+};
+
+}  // namespace mezzo::amp
