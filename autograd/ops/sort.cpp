@@ -1,7 +1,10 @@
 #include "sort.h"
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/require.h"
 #include "../../tensor/ops/sort.h"
+#include "../../tensor/text/text.h"
+#include "create.h"
 
 namespace mezzo {
 
@@ -28,6 +31,25 @@ ValuesAndIndices topk(const Tensor& x, std::int64_t k, const TopkOptions& option
 
 ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, const KthvalueOptions& options) {
   return both<op::Kthvalue>({k, options.dim, options.keepdim}, x);
+}
+
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  require_defined("quantile", q);
+  if (q.device() == cpu && is_floating(q.dtype())) {
+    for (const double share : q.to_vector<double>())
+      if (!(share >= 0 && share <= 1))
+        fail<ValueError>("quantile", {.what = "a share is out of range",
+                                      .got = str(share),
+                                      .expected = "0 <= q <= 1"});
+  }
+  return apply_with<op::Quantile>(
+      {options.dim, options.keepdim, static_cast<op::Interpolation>(options.interpolation)}, x, q);
+}
+
+Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
+  require_defined("quantile", x);
+  const Tensor share = full({}, q, {.dtype = DType::f64});
+  return quantile(x, x.device() == cpu ? share : share.to(x.device()), options);
 }
 
 }  // namespace mezzo
