@@ -27,11 +27,11 @@ MZ_ACTIVATION(Tanh, mezzo::tanh)
 MZ_ACTIVATION(Tanhshrink, tanhshrink)
 #undef MZ_ACTIVATION
 
-#define MZ_ACTIVATION(Layer, text, call)              \
-  Constructed Layer::construct() {                    \
-    set_summary(text);                                \
-    return {};                                        \
-  }                                                   \
+#define MZ_ACTIVATION(Layer, text, call) \
+  Constructed Layer::construct() {       \
+    set_summary(text);                   \
+    return {};                           \
+  }                                      \
   Tensor Layer::forward(const Tensor& x) const { return call; }
 MZ_ACTIVATION(CELU, str("alpha ", alpha), celu(x, {alpha}))
 MZ_ACTIVATION(ELU, str("alpha ", alpha), elu(x, {alpha}))

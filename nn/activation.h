@@ -35,7 +35,7 @@ MZ_ACTIVATION(Tanhshrink)
 struct MZ_API CELU : NamedOptions<CELU, &EluOptions::alpha> {
   NameTheOthers names = {};               // only the first option may lack its name
   double alpha = given_.alpha;            // as EluOptions::alpha
-  Constructed constructed = construct();  // registers tensors, sets the printed text
+  Constructed constructed = construct();  // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -47,7 +47,7 @@ struct MZ_API CELU : NamedOptions<CELU, &EluOptions::alpha> {
 struct MZ_API ELU : NamedOptions<ELU, &EluOptions::alpha> {
   NameTheOthers names = {};               // only the first option may lack its name
   double alpha = given_.alpha;            // as EluOptions::alpha
-  Constructed constructed = construct();  // registers tensors, sets the printed text
+  Constructed constructed = construct();  // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -59,7 +59,7 @@ struct MZ_API ELU : NamedOptions<ELU, &EluOptions::alpha> {
 struct MZ_API GELU : NamedOptions<GELU, &GeluOptions::approximate> {
   NameTheOthers names = {};                            // only the first option may lack its name
   GeluApproximation approximate = given_.approximate;  // as GeluOptions::approximate
-  Constructed constructed = construct();               // registers tensors, sets the printed text
+  Constructed constructed = construct();               // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -71,7 +71,7 @@ struct MZ_API GELU : NamedOptions<GELU, &GeluOptions::approximate> {
 struct MZ_API GLU : NamedOptions<GLU, &GluOptions::dim> {
   NameTheOthers names = {};               // only the first option may lack its name
   std::int64_t dim = given_.dim;          // as GluOptions::dim
-  Constructed constructed = construct();  // registers tensors, sets the printed text
+  Constructed constructed = construct();  // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -83,7 +83,7 @@ struct MZ_API GLU : NamedOptions<GLU, &GluOptions::dim> {
 struct MZ_API Hardshrink : NamedOptions<Hardshrink, &ShrinkOptions::lambda> {
   NameTheOthers names = {};               // only the first option may lack its name
   double lambda = given_.lambda;          // as ShrinkOptions::lambda
-  Constructed constructed = construct();  // registers tensors, sets the printed text
+  Constructed constructed = construct();  // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -96,7 +96,7 @@ struct MZ_API Hardtanh : NamedOptions<Hardtanh, &HardtanhOptions::min> {
   NameTheOthers names = {};               // only the first option may lack its name
   double min = given_.min;                // as HardtanhOptions::min
   double max = given_.max;                // as HardtanhOptions::max
-  Constructed constructed = construct();  // registers tensors, sets the printed text
+  Constructed constructed = construct();  // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -108,7 +108,7 @@ struct MZ_API Hardtanh : NamedOptions<Hardtanh, &HardtanhOptions::min> {
 struct MZ_API LeakyReLU : NamedOptions<LeakyReLU, &LeakyReluOptions::negative_slope> {
   NameTheOthers names = {};                       // only the first option may lack its name
   double negative_slope = given_.negative_slope;  // as LeakyReluOptions::negative_slope
-  Constructed constructed = construct();          // registers tensors, sets the printed text
+  Constructed constructed = construct();          // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -121,7 +121,7 @@ struct MZ_API Softplus : NamedOptions<Softplus, &SoftplusOptions::beta> {
   NameTheOthers names = {};               // only the first option may lack its name
   double beta = given_.beta;              // as SoftplusOptions::beta
   double threshold = given_.threshold;    // as SoftplusOptions::threshold
-  Constructed constructed = construct();  // registers tensors, sets the printed text
+  Constructed constructed = construct();  // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;
@@ -133,7 +133,7 @@ struct MZ_API Softplus : NamedOptions<Softplus, &SoftplusOptions::beta> {
 struct MZ_API Softshrink : NamedOptions<Softshrink, &ShrinkOptions::lambda> {
   NameTheOthers names = {};               // only the first option may lack its name
   double lambda = given_.lambda;          // as ShrinkOptions::lambda
-  Constructed constructed = construct();  // registers tensors, sets the printed text
+  Constructed constructed = construct();  // sets the printed text
 
   /** Calls the function. Errors: as the function. */
   Tensor forward(const Tensor& x) const;

@@ -12,9 +12,10 @@ namespace {
 /** Throws ValueError if a hook changed the number of tensors. */
 void check_count(const char* op, const Module& module, std::size_t got, std::size_t expected) {
   if (got != expected)
-    fail<ValueError>(op, {.what = str("a hook of ", module.kind(), " changed the number of tensors"),
-                          .got = str(got),
-                          .expected = str(expected)});
+    fail<ValueError>(op,
+                     {.what = str("a hook of ", module.kind(), " changed the number of tensors"),
+                      .got = str(got),
+                      .expected = str(expected)});
 }
 
 }  // namespace

@@ -15,12 +15,12 @@ namespace mezzo::nn {
 class Module;
 struct ModuleState;
 
-/** A function that runs before forward. `inputs` are the tensors of the arguments, also those inside
- *  containers, in order; what the hook assigns to them is what forward gets. */
+/** A function that runs before forward. `inputs` are the tensors of the arguments, also those
+ * inside containers, in order; what the hook assigns to them is what forward gets. */
 using ForwardPreHook = std::function<void(const Module& module, std::vector<Tensor>& inputs)>;
 
-/** A function that runs after forward. `inputs` are the tensors that forward got, `outputs` those of
- *  its result; what the hook assigns to them is what the caller gets. */
+/** A function that runs after forward. `inputs` are the tensors that forward got, `outputs` those
+ * of its result; what the hook assigns to them is what the caller gets. */
 using ForwardHook = std::function<void(const Module& module, const std::vector<Tensor>& inputs,
                                        std::vector<Tensor>& outputs)>;
 

@@ -21,6 +21,7 @@ void copy_to_buffer(Module& module, const char* name, Tensor& weight) {
 
 Constructed BCELoss::construct() {
   copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
   return {};
 }
 
@@ -31,6 +32,7 @@ Tensor BCELoss::forward(const Tensor& x, const Tensor& target) const {
 Constructed BCEWithLogitsLoss::construct() {
   copy_to_buffer(*this, "weight", weight);
   copy_to_buffer(*this, "pos_weight", pos_weight);
+  given_ = {};  // shares the tensors that were copied
   return {};
 }
 
@@ -40,6 +42,7 @@ Tensor BCEWithLogitsLoss::forward(const Tensor& x, const Tensor& target) const {
 
 Constructed CrossEntropyLoss::construct() {
   copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
   return {};
 }
 
@@ -73,6 +76,7 @@ Tensor MultiLabelMarginLoss::forward(const Tensor& x, const Tensor& target) cons
 
 Constructed MultiLabelSoftMarginLoss::construct() {
   copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
   return {};
 }
 
@@ -82,6 +86,7 @@ Tensor MultiLabelSoftMarginLoss::forward(const Tensor& x, const Tensor& target) 
 
 Constructed MultiMarginLoss::construct() {
   copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
   return {};
 }
 
@@ -91,6 +96,7 @@ Tensor MultiMarginLoss::forward(const Tensor& x, const Tensor& target) const {
 
 Constructed NLLLoss::construct() {
   copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
   return {};
 }
 

@@ -6,10 +6,10 @@
 
 #include "model.h"
 
-// A designated initialiser names no base class, so g++ reports the base of such a layer as a missing
-// initialiser in the program that constructs it.
+// A designated initialiser names no base class, so g++ reports the base of such a layer as a
+// missing initialiser in the program that constructs it.
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#  pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 
 namespace mezzo::nn {
@@ -27,7 +27,8 @@ class NamedOptions<Layer, kFirst> : public Model<Layer> {
   /** The default options but for the first one. */
   template <std::convertible_to<First> T>
   requires(!std::is_same_v<T, Options> &&
-           !(std::is_floating_point_v<T> && std::is_integral_v<First>)) NamedOptions(const T& first) {  // NOLINT
+           !(std::is_floating_point_v<T> && std::is_integral_v<First>))
+      NamedOptions(const T& first) {  // NOLINT
     given_.*kFirst = static_cast<First>(first);
   }
   /** The given options. */
@@ -42,8 +43,8 @@ class NamedOptions<Layer, kFirst> : public Model<Layer> {
   Options given_{};
 };
 
-/** Member between the base and the options of a layer: nn::Softplus{2, 20} does not compile, because
- *  only the first option can be given without its name. */
+/** Member between the base and the options of a layer: nn::Softplus{2, 20} does not compile,
+ * because only the first option can be given without its name. */
 struct NameTheOthers {
   NameTheOthers() = default;
   /** Does not compile: more than one option without a name. */

@@ -70,15 +70,15 @@ template <class F> Tensor computed(std::int64_t n, const TensorOptions& options,
 }  // namespace
 
 Tensor empty(const Shape& shape, const TensorOptions& options) {
-  return finished(empty_tensor(shape, options.dtype_or(DType::f32), options.device,
-                               options.pin_memory),
-                  options);
+  return finished(
+      empty_tensor(shape, options.dtype_or(DType::f32), options.device, options.pin_memory),
+      options);
 }
 
 Tensor full(const Shape& shape, double value, const TensorOptions& options) {
   const NoGrad no_grad;
-  const Tensor x = empty_tensor(shape, options.dtype_or(DType::f32), options.device,
-                                options.pin_memory);
+  const Tensor x =
+      empty_tensor(shape, options.dtype_or(DType::f32), options.device, options.pin_memory);
   x.fill_(value);
   return finished(x, options);
 }
@@ -104,9 +104,9 @@ Tensor detail::tensor_of_integers(const std::vector<std::int64_t>& values, const
 }
 
 void detail::refuse_integer(std::uint64_t value) {
-  fail<ValueError>("tensor", {.what = "i64 does not hold this integer",
-                              .got = str(value),
-                              .expected = "less than 2^63"});
+  fail<ValueError>(
+      "tensor",
+      {.what = "i64 does not hold this integer", .got = str(value), .expected = "less than 2^63"});
 }
 
 void detail::require_equal_lengths(std::size_t got, std::size_t expected) {
@@ -184,9 +184,9 @@ Tensor arange(double start, double end, double step, const TensorOptions& option
   const ApiScope called("arange");
   const auto n = static_cast<std::int64_t>(count);
   if (options.device != cpu)
-    return finished((counted(n, options.device).to(DType::f64) * step + start)
-                        .to(options.dtype_or(DType::f32)),
-                    options);
+    return finished(
+        (counted(n, options.device).to(DType::f64) * step + start).to(options.dtype_or(DType::f32)),
+        options);
   return computed(n, options,
                   [&](std::int64_t i) { return start + static_cast<double>(i) * step; });
 }

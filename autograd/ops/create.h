@@ -17,7 +17,8 @@ concept Integer = std::is_integral_v<T>;
 
 /** The dtype, device and kind of memory of a new tensor, and whether it records gradients. */
 struct TensorOptions {
-  /** Of the elements. Not given: f32; i64 for the functions of integers, bool for those of bools. */
+  /** Of the elements. Not given: f32; i64 for the functions of integers, bool for those of bools.
+   */
   std::optional<DType> dtype = {};
   Device device = cpu;         // where the tensor is allocated
   bool requires_grad = false;  // make it a leaf that records gradients
@@ -108,8 +109,7 @@ Tensor arange(A start, B end, S step, const TensorOptions& options = {}) {
                                  options);
 }
 /** Returns start, start + 1, ... below an integer end. */
-template <Integer A, Integer B>
-Tensor arange(A start, B end, const TensorOptions& options = {}) {
+template <Integer A, Integer B> Tensor arange(A start, B end, const TensorOptions& options = {}) {
   return detail::arange_integers(detail::to_i64(start), detail::to_i64(end), 1, options);
 }
 /** Returns 0, 1, ... below an integer end. */

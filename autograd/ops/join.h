@@ -1,4 +1,5 @@
-// Joining tensors: cat, stack, hstack and vstack. ops.h explains the notation and the precision tags.
+// Joining tensors: cat, stack, hstack and vstack. ops.h explains the notation and the precision
+// tags.
 #pragma once
 
 #include <vector>

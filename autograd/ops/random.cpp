@@ -63,8 +63,7 @@ PhiloxStream next_stream_for(const Tensor& x) {
 /** Returns a new tensor that fill() has filled; it has `dtype` unless the options give one. */
 template <class F>
 Tensor filled(const Shape& shape, const TensorOptions& options, DType dtype, F&& fill) {
-  const Tensor x =
-      empty_tensor(shape, options.dtype_or(dtype), options.device, options.pin_memory);
+  const Tensor x = empty_tensor(shape, options.dtype_or(dtype), options.device, options.pin_memory);
   {
     const NoGrad no_grad;
     fill(x);
@@ -118,8 +117,7 @@ Tensor randn(const Shape& shape, const TensorOptions& options) {
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
                const TensorOptions& options) {
-  return filled(shape, options, DType::i64,
-                [&](const Tensor& x) { randint_(x, low, high); });
+  return filled(shape, options, DType::i64, [&](const Tensor& x) { randint_(x, low, high); });
 }
 
 Tensor rand_like(const Tensor& x) {

@@ -101,14 +101,14 @@ Tensor flip(const Tensor& x, const Dims& dims) {
 
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const MeshgridOptions& options) {
   if (tensors.empty())
-    fail<ValueError>("meshgrid", {.what = "the list of tensors is empty", .expected = "one or more"});
+    fail<ValueError>("meshgrid",
+                     {.what = "the list of tensors is empty", .expected = "one or more"});
   std::vector<Tensor> vectors;
   for (const Tensor& x : tensors) {
     require_defined("meshgrid", x);
     if (x.dim() > 1)
-      fail<ShapeError>("meshgrid", {.what = "not a vector",
-                                    .got = str(x),
-                                    .expected = "0 or 1 dimensions"});
+      fail<ShapeError>("meshgrid",
+                       {.what = "not a vector", .got = str(x), .expected = "0 or 1 dimensions"});
     if (x.dtype() != tensors[0].dtype())
       fail<DtypeError>("meshgrid", {.what = "the vectors differ in dtype",
                                     .got = str(std::span<const Tensor>(tensors)),

@@ -22,9 +22,9 @@ namespace {
 Tensor in_wanted_dtype(const char* op, const Tensor& indices, std::int64_t most, bool out_int32) {
   if (!out_int32) return indices;
   if (most > std::numeric_limits<std::int32_t>::max())
-    fail<SizeError>(op, {.what = "i32 does not hold every index",
-                         .got = str(most),
-                         .hint = "leave out out_int32"});
+    fail<SizeError>(
+        op,
+        {.what = "i32 does not hold every index", .got = str(most), .hint = "leave out out_int32"});
   const NoGradNoCasts plain_ops;
   return indices.to(DType::i32);
 }
@@ -39,20 +39,19 @@ std::pair<std::int64_t, std::int64_t> range_of(const Tensor& x) {
 std::int64_t bins_of(const Tensor& x, const BincountOptions& options) {
   require_defined("bincount", x);
   if (x.dim() != 1)
-    fail<ShapeError>("bincount", {.what = "wrong number of dimensions",
-                                  .got = str(x),
-                                  .expected = "1 dimension"});
+    fail<ShapeError>(
+        "bincount",
+        {.what = "wrong number of dimensions", .got = str(x), .expected = "1 dimension"});
   if (!is_integer(x.dtype()))
-    fail<DtypeError>("bincount", {.what = "only integers can be counted",
-                                  .got = str(x),
-                                  .expected = "u8, i32 or i64"});
+    fail<DtypeError>(
+        "bincount",
+        {.what = "only integers can be counted", .got = str(x), .expected = "u8, i32 or i64"});
   if (options.weights.defined() && !(options.weights.shape() == x.shape()))
     fail<ShapeError>("bincount", {.what = "every number needs a weight",
                                   .got = str(str(x), " and weights ", str(options.weights)),
                                   .expected = "equal shapes"});
   if (options.minlength < 0)
-    fail<ValueError>("bincount", {.what = "minlength is negative",
-                                  .got = str(options.minlength)});
+    fail<ValueError>("bincount", {.what = "minlength is negative", .got = str(options.minlength)});
   if (x.numel() == 0) return options.minlength;
   const ApiScope called("bincount");
   const auto [smallest, largest] = range_of(x);

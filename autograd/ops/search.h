@@ -19,7 +19,8 @@ struct SearchsortedOptions {
  *  Shape: the values'. The sequence is 1-D, or one per line: then all sizes but the last are equal.
  *  Precision: match; compared exactly.
  *  Gradient: none.
- *  Errors: ShapeError; DtypeError for different dtypes; SizeError for out_int32 and 2^31 or more. */
+ *  Errors: ShapeError; DtypeError for different dtypes; SizeError for out_int32 and 2^31 or more.
+ */
 MZ_API Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values,
                            const SearchsortedOptions& options = {});
 /** Does the same for a number; the result is 0-dim. */

@@ -50,7 +50,7 @@ template <Number S> const Tensor& masked_fill_(const Tensor& self, const Tensor&
 
 /** What nan_to_num puts in place of each. */
 struct NanToNumOptions {
-  double nan = 0;                    // for nan
+  double nan = 0;                     // for nan
   std::optional<double> posinf = {};  // for infinity; not given: the largest number of x's dtype
   std::optional<double> neginf = {};  // for -infinity; not given: the least number of x's dtype
 };

@@ -38,9 +38,9 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options
   if (q.device() == cpu && is_floating(q.dtype())) {
     for (const double share : q.to_vector<double>())
       if (!(share >= 0 && share <= 1))
-        fail<ValueError>("quantile", {.what = "a share is out of range",
-                                      .got = str(share),
-                                      .expected = "0 <= q <= 1"});
+        fail<ValueError>(
+            "quantile",
+            {.what = "a share is out of range", .got = str(share), .expected = "0 <= q <= 1"});
   }
   return apply_with<op::Quantile>(
       {options.dim, options.keepdim, static_cast<op::Interpolation>(options.interpolation)}, x, q);

@@ -1,5 +1,5 @@
-// Ordering elements along a dimension: sort, argsort, topk, kthvalue, quantile. ops.h explains the notation
-// and the precision tags.
+// Ordering elements along a dimension: sort, argsort, topk, kthvalue, quantile. ops.h explains the
+// notation and the precision tags.
 //
 // In all of them nan counts as largest, -0 equals +0, and equal elements keep the order of their
 // indices, in descending order too.

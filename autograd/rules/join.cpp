@@ -53,8 +53,8 @@ std::vector<Tensor> of_rank(const char* op, Inputs in, int rank) {
   std::vector<Tensor> out;
   for (const Tensor& x : in) {
     if (!x.defined())
-      fail<ValueError>(op, {.what = str("operand ", &x - in.data(), " is undefined"),
-                            .expected = "a tensor"});
+      fail<ValueError>(
+          op, {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
     out.push_back(x);
     while (out.back().dim() < rank) out.back() = out.back().unsqueeze(0);
   }

@@ -61,8 +61,7 @@ std::vector<Tensor> Diag::composite(Inputs in, const Attrs& attrs) {
   const std::int64_t first = attrs.diagonal < 0 ? shift * n : shift;
   const Tensor whole =
       zeros({checked_product({n, n}, "diag")}, {.dtype = x.dtype(), .device = x.device()});
-  const Tensor places =
-      arange(x.shape()[0], {.device = x.device()}) * (n + 1) + first;
+  const Tensor places = arange(x.shape()[0], {.device = x.device()}) * (n + 1) + first;
   return {scatter(whole, 0, places, x).view({n, n})};
 }
 
@@ -76,12 +75,14 @@ std::vector<Tensor> Diff::composite(Inputs in, const Attrs& attrs) {
                               .expected = "at least 1 dimension"});
   const int dim = wrap_dim(attrs.dim, x.dim(), "diff");
   if (attrs.n == 0) return {x.clone()};
-  for (std::int64_t left = std::min(attrs.n, x.shape()[dim]); left > 0; --left) {
+  const std::int64_t kept = std::max<std::int64_t>(x.shape()[dim] - attrs.n, 0);
+  if (kept == 0 || x.numel() == 0) return {x.narrow(dim, 0, kept).clone()};
+  for (std::int64_t left = attrs.n; left > 0; --left) {
     const std::int64_t pairs = x.shape()[dim] - 1;
     const Tensor later = x.narrow(dim, 1, pairs), earlier = x.narrow(dim, 0, pairs);
     x = x.dtype() == DType::boolean ? ne(later, earlier) : later - earlier;
   }
-  return {x.is_same(in[0]) ? x.clone() : x};
+  return {x};
 }
 
 std::vector<Tensor> RepeatInterleave::composite(Inputs in, const Attrs& attrs) {

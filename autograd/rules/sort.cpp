@@ -56,7 +56,8 @@ Tensor at_places(const Tensor& sorted, const Tensor& places) {
  *  no difference; they are their own mean. */
 Tensor interpolated(const Tensor& below, const Tensor& above, const Tensor& weight) {
   const Tensor infinite = logical_and(isinf(below), eq(below, above));
-  const Tensor mean = lerp(masked_fill(below, infinite, 0), masked_fill(above, infinite, 0), weight);
+  const Tensor mean =
+      lerp(masked_fill(below, infinite, 0), masked_fill(above, infinite, 0), weight);
   return where(infinite, below, mean);
 }
 
@@ -73,8 +74,7 @@ std::vector<Tensor> Quantile::composite(Inputs in, const Attrs& attrs) {
   const bool whole = !attrs.dim || x.dim() == 0;
   const Tensor lines = whole ? x.reshape({x.numel()}) : x.movedim(dim, -1);
   const std::int64_t n = lines.size(-1);
-  if (n == 0)
-    fail<ValueError>("quantile", {.what = "no elements", .got = str(x)});
+  if (n == 0) fail<ValueError>("quantile", {.what = "no elements", .got = str(x)});
   const DType wide = compute_dtype(x.dtype());
   const Tensor sorted = sort(lines).values;
   const Tensor place = q.reshape({q.numel()}).to(DType::f64) * static_cast<double>(n - 1);

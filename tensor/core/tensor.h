@@ -362,9 +362,9 @@ class Tensor::RowIterator {
 
 // x[0, 1] is x[1] in C++20, by the comma operator. It does not compile: write x[{0, 1}] or x[0][1].
 #if defined(__clang__)
-#pragma clang diagnostic error "-Wdeprecated-comma-subscript"
+#  pragma clang diagnostic error "-Wdeprecated-comma-subscript"
 #elif defined(__GNUC__)
-#pragma GCC diagnostic error "-Wcomma-subscript"
+#  pragma GCC diagnostic error "-Wcomma-subscript"
 #endif
 
 /** Returns a short description for errors: "f16[8,64]@cuda:0", or "undefined". */

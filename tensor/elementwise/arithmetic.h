@@ -337,7 +337,8 @@ struct TruncDivide {
   }
 };
 
-using ArithmeticOps = type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Logaddexp,
-                                Maximum, Minimum, Mul, Remainder, Rsub, Sub, TruncDivide>;
+using ArithmeticOps =
+    type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Logaddexp, Maximum,
+              Minimum, Mul, Remainder, Rsub, Sub, TruncDivide>;
 
 }  // namespace mezzo::op

@@ -112,8 +112,7 @@ struct NanToNum {
                     select(x == INFINITY, num<V>(attrs.posinf),
                            select(x == -INFINITY, num<V>(attrs.neginf), x)));
   }
-  template <class V>
-  MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs&) {
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs&) {
     return select((x < INFINITY) & (x > -INFINITY), g, 0);
   }
 };

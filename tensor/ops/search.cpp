@@ -14,8 +14,7 @@ OutSpecs Searchsorted::infer(Inputs in, const Attrs&) {
                                       .got = str(sorted),
                                       .expected = "at least 1 dimension"});
   bool fits = sorted.dim() == 1 || sorted.dim() == values.dim();
-  for (int d = 0; fits && d < sorted.dim() - 1; ++d)
-    fits = sorted.shape()[d] == values.shape()[d];
+  for (int d = 0; fits && d < sorted.dim() - 1; ++d) fits = sorted.shape()[d] == values.shape()[d];
   if (!fits)
     fail<ShapeError>("searchsorted",
                      {.what = "sequences and values do not fit each other",
@@ -36,7 +35,7 @@ SearchPlan search_plan(Inputs in) {
                   .values_per_line = in[1].numel(),
                   .compute = compute_dtype(dtype),
                   .sorted = in[0].detach().to(dtype).contiguous(),
-                  .values = in[1].detach().to(dtype).contiguous()};
+                  .values = in[1].detach().to(in[0].device()).to(dtype).contiguous()};
   if (in[0].dim() > 1) plan.values_per_line = in[1].shape().back();
   return plan;
 }

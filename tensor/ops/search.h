@@ -5,8 +5,8 @@
 
 namespace mezzo::op {
 
-/** The index at which each value of operand 1 would be inserted into its line of operand 0, which is
- *  sorted along the last dimension; i64. nan is greatest and -0 equals +0, as in Sort. */
+/** The index at which each value of operand 1 would be inserted into its line of operand 0, which
+ * is sorted along the last dimension; i64. nan is greatest and -0 equals +0, as in Sort. */
 struct Searchsorted {
   static constexpr OpTraits traits{.name = "searchsorted",
                                    .precision = Precision::match,

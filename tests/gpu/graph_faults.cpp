@@ -139,7 +139,7 @@ TEST_CASE("reads of the device or the host during a capture are reported by the 
       {"one_hot", [&] { one_hot(places); }},
       {"tensor",
        [] {
-         tensor({1, 2}, {.device = kDevice});
+         tensor({1., 2}, {.device = kDevice});
        }},
       {"unique", [&] { unique(x); }},
       {"amp::detect_nonfinite",
