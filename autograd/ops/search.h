@@ -17,9 +17,9 @@ struct SearchsortedOptions {
  *  sequence stays sorted. nan counts as greatest, as in sort. Unlike PyTorch, a nan in the sequence
  *  does not attract smaller values.
  *  Shape: the values'. The sequence is 1-D, or one per line: then all sizes but the last are equal.
- *  Precision: match; compared exactly.
+ *  Precision: match; compared in the promoted dtype.
  *  Gradient: none.
- *  Errors: ShapeError; DtypeError for different dtypes; SizeError for out_int32 and 2^31 or more.
+ *  Errors: ShapeError; SizeError for out_int32 and 2^31 or more.
  */
 MZ_API Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values,
                            const SearchsortedOptions& options = {});

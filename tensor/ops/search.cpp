@@ -20,12 +20,6 @@ OutSpecs Searchsorted::infer(Inputs in, const Attrs&) {
                      {.what = "sequences and values do not fit each other",
                       .got = str(in),
                       .expected = "one sequence, or equal sizes except in the last dimension"});
-  const bool number = sorted.impl()->is_scalar || values.impl()->is_scalar;
-  if (sorted.dtype() != values.dtype() && !number)
-    fail<DtypeError>("searchsorted", {.what = "sequence and values differ in dtype",
-                                      .got = str(in),
-                                      .expected = "one dtype",
-                                      .hint = "convert one with to()"});
   return {{values.shape(), DType::i64}};
 }
 
