@@ -33,23 +33,32 @@ ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, const KthvalueOptions
   return both<op::Kthvalue>({k, options.dim, options.keepdim}, x);
 }
 
-Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
-  require_defined("quantile", q);
-  if (q.device() == cpu && is_floating(q.dtype())) {
-    for (const double share : q.to_vector<double>())
-      if (!(share >= 0 && share <= 1))
-        fail<ValueError>(
-            "quantile",
-            {.what = "a share is out of range", .got = str(share), .expected = "0 <= q <= 1"});
-  }
+namespace {
+
+void require_share(double q) {
+  if (!(q >= 0 && q <= 1))
+    fail<ValueError>("quantile",
+                     {.what = "a share is out of range", .got = str(q), .expected = "0 <= q <= 1"});
+}
+
+Tensor quantile_at(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
   return apply_with<op::Quantile>(
       {options.dim, options.keepdim, static_cast<op::Interpolation>(options.interpolation)}, x, q);
 }
 
+}  // namespace
+
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  require_defined("quantile", q);
+  if (q.device() == cpu && is_floating(q.dtype()))
+    for (const double share : q.to_vector<double>()) require_share(share);
+  return quantile_at(x, q, options);
+}
+
 Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
   require_defined("quantile", x);
-  const Tensor share = full({}, q, {.dtype = DType::f64});
-  return quantile(x, x.device() == cpu ? share : share.to(x.device()), options);
+  require_share(q);
+  return quantile_at(x, full({}, q, {.dtype = DType::f64, .device = x.device()}), options);
 }
 
 }  // namespace mezzo

@@ -44,7 +44,7 @@ TEST_CASE("losses call their functions with their options") {
 
 TEST_CASE("a loss's weights are buffers of the loss") {
   const Tensor w = tensor({1., 2, 3});
-  const nn::BCEWithLogitsLoss loss{{.weight = w, .pos_weight = w}};
+  const nn::BCEWithLogitsLoss loss{.weight = w, .pos_weight = w};
   CHECK(keys(loss) == "weight [3], pos_weight [3]");
   loss.to(f64);
   CHECK(w.dtype() == f32);

@@ -17,7 +17,7 @@ TEST_CASE("PReLU and RReLU") {
   CHECK(values(nn::PReLU{}.weight()) == std::vector<double>{0.25});
   CHECK_THROWS_AS(nn::PReLU{.num_parameters = 0}, ValueError);
   manual_seed(1);
-  const nn::RReLU layer{{.lower = 0.2, .upper = 0.6}};
+  const nn::RReLU layer{.lower = 0.2, .upper = 0.6};
   const Tensor x = full({4000}, -1, {.requires_grad = true}), y = layer(x);
   CHECK(amax(y).item<double>() <= -0.2);
   CHECK(amin(y).item<double>() >= -0.6);
@@ -119,7 +119,7 @@ TEST_CASE("losses of three operands, and the checks of GaussianNLLLoss") {
   CHECK_THROWS_AS(loss(x, x, ones({3})), ShapeError);
   CHECK_THROWS_AS(loss(x, x, full({2, 3}, -1)), ValueError);
   CHECK_THROWS_AS(nn::GaussianNLLLoss{.eps = 0}, ValueError);
-  const nn::MultiMarginLoss weighted{{.weight = ones({3})}};
+  const nn::MultiMarginLoss weighted{.weight = ones({3})};
   CHECK(keys(weighted) == "weight [3]");
   const Tensor scores = log_softmax(zeros({4, 1, 3}), 2), labels = ones({1, 2}, {.dtype = i64});
   CHECK(
