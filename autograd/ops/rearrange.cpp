@@ -128,8 +128,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const MeshgridO
     Shape along = whole;
     for (int d = 0; d < whole.rank(); ++d)
       if (d != k) along[d] = 1;
-    const Tensor grid = vectors[static_cast<std::size_t>(k)].view(along).expand(whole);
-    grids.push_back(swaps ? grid.transpose(0, 1) : grid);
+    grids.push_back(vectors[static_cast<std::size_t>(k)].view(along).expand(whole));
   }
   if (swaps) std::swap(grids[0], grids[1]);
   return grids;
