@@ -47,6 +47,7 @@
 #include "nn/ema.h"
 #include "nn/embedding.h"
 #include "nn/init.h"
+#include "nn/lambda.h"
 #include "nn/linear.h"
 #include "nn/loss.h"
 #include "nn/model.h"

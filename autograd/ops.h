@@ -47,6 +47,7 @@
 #include "ops/recurrent.h"
 #include "ops/reduce.h"
 #include "ops/running_extreme.h"
+#include "ops/search.h"
 #include "ops/softmax.h"
 #include "ops/sort.h"
 #include "ops/unfold.h"

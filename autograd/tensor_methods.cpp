@@ -23,7 +23,9 @@ const Tensor& Tensor::requires_grad_(bool on) const {
   if (on && !is_floating(dtype()))
     fail<DtypeError>("requires_grad_", {.what = "only floating tensors have gradients",
                                         .got = str(*this),
-                                        .expected = "a floating dtype"});
+                                        .expected = "a floating dtype",
+                                        .hint = "integers make i64: write tensor({1., 2}), "
+                                                "or give {.dtype = f32}"});
   // The lock is made here, on one thread, before several threads record ops and go backward.
   if (on && is_leaf()) make_lock(grad_state(*this));
   self().requires_grad = on;

@@ -27,34 +27,22 @@ MZ_ACTIVATION(Tanh, mezzo::tanh)
 MZ_ACTIVATION(Tanhshrink, tanhshrink)
 #undef MZ_ACTIVATION
 
-namespace {
-
-std::string text_of(const EluOptions& o) { return str("alpha ", o.alpha); }
-std::string text_of(const GeluOptions& o) {
-  return o.approximate == GeluApproximation::tanh ? "tanh" : "";
-}
-std::string text_of(const GluOptions& o) { return str("dim ", o.dim); }
-std::string text_of(const HardtanhOptions& o) { return str(o.min, ", ", o.max); }
-std::string text_of(const LeakyReluOptions& o) { return str("slope ", o.negative_slope); }
-std::string text_of(const ShrinkOptions& o) { return str("lambda ", o.lambda); }
-std::string text_of(const SoftplusOptions& o) {
-  return str("beta ", o.beta, ", threshold ", o.threshold);
-}
-
-}  // namespace
-
-#define MZ_ACTIVATION(Layer, Options, function)                                               \
-  Layer::Layer(const Options& options) : options_(options) { set_summary(text_of(options)); } \
-  Tensor Layer::forward(const Tensor& x) const { return function(x, options_); }
-MZ_ACTIVATION(CELU, EluOptions, celu)
-MZ_ACTIVATION(ELU, EluOptions, elu)
-MZ_ACTIVATION(GELU, GeluOptions, gelu)
-MZ_ACTIVATION(GLU, GluOptions, glu)
-MZ_ACTIVATION(Hardshrink, ShrinkOptions, hardshrink)
-MZ_ACTIVATION(Hardtanh, HardtanhOptions, hardtanh)
-MZ_ACTIVATION(LeakyReLU, LeakyReluOptions, leaky_relu)
-MZ_ACTIVATION(Softplus, SoftplusOptions, softplus)
-MZ_ACTIVATION(Softshrink, ShrinkOptions, softshrink)
+#define MZ_ACTIVATION(Layer, text, call) \
+  Constructed Layer::construct() {       \
+    set_summary(text);                   \
+    return {};                           \
+  }                                      \
+  Tensor Layer::forward(const Tensor& x) const { return call; }
+MZ_ACTIVATION(CELU, str("alpha ", alpha), celu(x, {alpha}))
+MZ_ACTIVATION(ELU, str("alpha ", alpha), elu(x, {alpha}))
+MZ_ACTIVATION(GELU, approximate == GeluApproximation::tanh ? "tanh" : "", gelu(x, {approximate}))
+MZ_ACTIVATION(GLU, str("dim ", dim), glu(x, {dim}))
+MZ_ACTIVATION(Hardshrink, str("lambda ", lambda), hardshrink(x, {lambda}))
+MZ_ACTIVATION(Hardtanh, str(min, ", ", max), hardtanh(x, {min, max}))
+MZ_ACTIVATION(LeakyReLU, str("slope ", negative_slope), leaky_relu(x, {negative_slope}))
+MZ_ACTIVATION(Softplus, str("beta ", beta, ", threshold ", threshold),
+              softplus(x, {beta, threshold}))
+MZ_ACTIVATION(Softshrink, str("lambda ", lambda), softshrink(x, {lambda}))
 #undef MZ_ACTIVATION
 
 #define MZ_ACTIVATION(Layer, function)                                          \
@@ -65,28 +53,30 @@ MZ_ACTIVATION(Softmax, softmax)
 MZ_ACTIVATION(Softmin, softmin)
 #undef MZ_ACTIVATION
 
-PReLU::PReLU(const PReluOptions& options) {
-  detail::require_at_least(1, "PReLU", "num_parameters", options.num_parameters);
-  weight_ = add_parameter("weight", full({options.num_parameters}, options.init));
-  set_summary(str(options.num_parameters));
+Constructed PReLU::construct() {
+  detail::require_at_least(1, "PReLU", "num_parameters", num_parameters);
+  add_parameter("weight", full({num_parameters}, init));
+  set_summary(str(num_parameters));
+  return {};
 }
 
-Tensor PReLU::forward(const Tensor& x) const { return prelu(x, weight_); }
+Tensor PReLU::forward(const Tensor& x) const { return prelu(x, weight()); }
 
-RReLU::RReLU(const RReluOptions& options) : options_(options) {
-  if (!(options.lower <= options.upper))
+Constructed RReLU::construct() {
+  if (!(lower <= upper))
     fail<ValueError>("RReLU", {.what = "bounds out of order",
-                               .got = str("lower ", options.lower, ", upper ", options.upper),
+                               .got = str("lower ", lower, ", upper ", upper),
                                .expected = "lower <= upper"});
-  set_summary(str(options.lower, ", ", options.upper));
+  set_summary(str(lower, ", ", upper));
   set_uses_mode();
+  return {};
 }
 
 Tensor RReLU::forward(const Tensor& x) const {
-  if (!training()) return leaky_relu(x, {.negative_slope = (options_.lower + options_.upper) / 2});
+  if (!training()) return leaky_relu(x, {.negative_slope = (lower + upper) / 2});
   require_floating_operands("RReLU", {&x, 1});
   const Tensor slopes = empty_like(x);
-  uniform_(slopes, options_.lower, options_.upper);
+  uniform_(slopes, lower, upper);
   return where(ge(x, 0.0), x, x * slopes);
 }
 

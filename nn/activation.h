@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../autograd/ops/activation.h"
-#include "model.h"
+#include "named_options.h"
 
 namespace mezzo::nn {
 
@@ -29,30 +29,118 @@ MZ_ACTIVATION(Tanh)
 MZ_ACTIVATION(Tanhshrink)
 #undef MZ_ACTIVATION
 
-// Activations with options: nn::LeakyReLU{{.negative_slope = 0.2}} calls
+// Activations with options: nn::LeakyReLU{0.2} and nn::LeakyReLU{.negative_slope = 0.2} call
 // leaky_relu(x, {.negative_slope = 0.2}).
-#define MZ_ACTIVATION(Layer, Options)                   \
-  /** The activation of that name as a layer. */        \
-  class MZ_API Layer : public Model<Layer> {            \
-   public:                                              \
-    /** Keeps the arguments for forward(). */           \
-    explicit Layer(const Options& options = {});        \
-    /** Calls the function. Errors: as the function. */ \
-    Tensor forward(const Tensor& x) const;              \
-                                                        \
-   private:                                             \
-    Options options_;                                   \
-  };
-MZ_ACTIVATION(CELU, EluOptions)
-MZ_ACTIVATION(ELU, EluOptions)
-MZ_ACTIVATION(GELU, GeluOptions)
-MZ_ACTIVATION(GLU, GluOptions)
-MZ_ACTIVATION(Hardshrink, ShrinkOptions)
-MZ_ACTIVATION(Hardtanh, HardtanhOptions)
-MZ_ACTIVATION(LeakyReLU, LeakyReluOptions)
-MZ_ACTIVATION(Softplus, SoftplusOptions)
-MZ_ACTIVATION(Softshrink, ShrinkOptions)
-#undef MZ_ACTIVATION
+/** Calls celu(). */
+struct MZ_API CELU : NamedOptions<CELU, &EluOptions::alpha> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  double alpha = given_.alpha;            // as EluOptions::alpha
+  Constructed constructed = construct();  // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls elu(). */
+struct MZ_API ELU : NamedOptions<ELU, &EluOptions::alpha> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  double alpha = given_.alpha;            // as EluOptions::alpha
+  Constructed constructed = construct();  // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls gelu(). */
+struct MZ_API GELU : NamedOptions<GELU, &GeluOptions::approximate> {
+  NameTheOthers names = {};                            // only the first option may lack its name
+  GeluApproximation approximate = given_.approximate;  // as GeluOptions::approximate
+  Constructed constructed = construct();               // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls glu(). */
+struct MZ_API GLU : NamedOptions<GLU, &GluOptions::dim> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  std::int64_t dim = given_.dim;          // as GluOptions::dim
+  Constructed constructed = construct();  // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls hardshrink(). */
+struct MZ_API Hardshrink : NamedOptions<Hardshrink, &ShrinkOptions::lambda> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  double lambda = given_.lambda;          // as ShrinkOptions::lambda
+  Constructed constructed = construct();  // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls hardtanh(). */
+struct MZ_API Hardtanh : NamedOptions<Hardtanh, &HardtanhOptions::min> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  double min = given_.min;                // as HardtanhOptions::min
+  double max = given_.max;                // as HardtanhOptions::max
+  Constructed constructed = construct();  // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls leaky_relu(). */
+struct MZ_API LeakyReLU : NamedOptions<LeakyReLU, &LeakyReluOptions::negative_slope> {
+  NameTheOthers names = {};                       // only the first option may lack its name
+  double negative_slope = given_.negative_slope;  // as LeakyReluOptions::negative_slope
+  Constructed constructed = construct();          // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls softplus(). */
+struct MZ_API Softplus : NamedOptions<Softplus, &SoftplusOptions::beta> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  double beta = given_.beta;              // as SoftplusOptions::beta
+  double threshold = given_.threshold;    // as SoftplusOptions::threshold
+  Constructed constructed = construct();  // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
+/** Calls softshrink(). */
+struct MZ_API Softshrink : NamedOptions<Softshrink, &ShrinkOptions::lambda> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  double lambda = given_.lambda;          // as ShrinkOptions::lambda
+  Constructed constructed = construct();  // sets the printed text
+
+  /** Calls the function. Errors: as the function. */
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  Constructed construct();
+};
 
 // Activations over one dimension: nn::Softmax{1} calls softmax(x, 1).
 #define MZ_ACTIVATION(Layer)                            \
@@ -82,18 +170,20 @@ struct PReluOptions {
  *  Parameters: weight [num_parameters], filled with `init`.
  *  Precision: low.
  *  Errors: ValueError for num_parameters below 1; calls throw as prelu() does. */
-class MZ_API PReLU : public Model<PReLU> {
- public:
-  /** Constructs the layer and fills its slopes with `init`. */
-  explicit PReLU(const PReluOptions& options = {});
+struct MZ_API PReLU : NamedOptions<PReLU, &PReluOptions::num_parameters> {
+  NameTheOthers names = {};                             // only the first option may lack its name
+  std::int64_t num_parameters = given_.num_parameters;  // as PReluOptions::num_parameters
+  double init = given_.init;                            // as PReluOptions::init
+  Constructed constructed = construct();                // registers the slopes
+
   /** Returns prelu(x, weight()). */
   Tensor forward(const Tensor& x) const;
 
   /** Returns the slopes, [num_parameters]. */
-  const Tensor& weight() const { return weight_; }
+  const Tensor& weight() const { return own_parameters()[0].tensor; }
 
  private:
-  Tensor weight_;
+  Constructed construct();
 };
 
 /** Options of nn::RReLU. */
@@ -109,15 +199,17 @@ struct RReluOptions {
  *  Errors: ValueError unless lower <= upper.
  *  Source: Xu et al., Empirical evaluation of rectified activations in convolutional network
  *  (2015). */
-class MZ_API RReLU : public Model<RReLU> {
- public:
-  /** Constructs the layer. Errors: ValueError unless lower <= upper. */
-  explicit RReLU(const RReluOptions& options = {});
+struct MZ_API RReLU : NamedOptions<RReLU, &RReluOptions::lower> {
+  NameTheOthers names = {};               // only the first option may lack its name
+  double lower = given_.lower;            // as RReluOptions::lower
+  double upper = given_.upper;            // as RReluOptions::upper
+  Constructed constructed = construct();  // checks the bounds
+
   /** Returns a tensor of x's shape. Draws new slopes on every call in training mode. */
   Tensor forward(const Tensor& x) const;
 
  private:
-  RReluOptions options_;
+  Constructed construct();
 };
 
 /** Applies softmax over the channels of each pixel.

@@ -17,56 +17,127 @@ void copy_to_buffer(Module& module, const char* name, Tensor& weight) {
   if (weight.defined()) weight = module.add_buffer(name, weight.detach().clone());
 }
 
-template <class Options> void copy_weights(Module& module, Options& options) {
-  if constexpr (requires { options.weight; }) copy_to_buffer(module, "weight", options.weight);
-  if constexpr (requires { options.pos_weight; })
-    copy_to_buffer(module, "pos_weight", options.pos_weight);
-}
-
 }  // namespace
 
-#define MZ_LOSS(Layer, Options, function)                                                     \
-  Layer::Layer(const Options& options) : options_(options) { copy_weights(*this, options_); } \
-  Tensor Layer::forward(const Tensor& x, const Tensor& target) const {                        \
-    return function(x, target, options_);                                                     \
-  }
-MZ_LOSS(BCELoss, BinaryCrossEntropyOptions, binary_cross_entropy)
-MZ_LOSS(BCEWithLogitsLoss, BinaryCrossEntropyWithLogitsOptions, binary_cross_entropy_with_logits)
-MZ_LOSS(CrossEntropyLoss, CrossEntropyOptions, cross_entropy)
-MZ_LOSS(HingeEmbeddingLoss, HingeEmbeddingLossOptions, hinge_embedding_loss)
-MZ_LOSS(HuberLoss, HuberLossOptions, huber_loss)
-MZ_LOSS(KLDivLoss, KlDivOptions, kl_div)
-MZ_LOSS(L1Loss, LossOptions, l1_loss)
-MZ_LOSS(MSELoss, LossOptions, mse_loss)
-MZ_LOSS(MultiLabelMarginLoss, MultilabelMarginLossOptions, multilabel_margin_loss)
-MZ_LOSS(MultiLabelSoftMarginLoss, MultilabelSoftMarginLossOptions, multilabel_soft_margin_loss)
-MZ_LOSS(MultiMarginLoss, MultiMarginLossOptions, multi_margin_loss)
-MZ_LOSS(NLLLoss, NllLossOptions, nll_loss)
-MZ_LOSS(PoissonNLLLoss, PoissonNllLossOptions, poisson_nll_loss)
-MZ_LOSS(SmoothL1Loss, SmoothL1LossOptions, smooth_l1_loss)
-MZ_LOSS(SoftMarginLoss, SoftMarginLossOptions, soft_margin_loss)
-#undef MZ_LOSS
+Constructed BCELoss::construct() {
+  copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
+  return {};
+}
 
-#define MZ_LOSS(Layer, Options, function)                                          \
-  Layer::Layer(const Options& options) : options_(options) {}                      \
-  Tensor Layer::forward(const Tensor& a, const Tensor& b, const Tensor& c) const { \
-    return function(a, b, c, options_);                                            \
-  }
-MZ_LOSS(CosineEmbeddingLoss, CosineEmbeddingLossOptions, cosine_embedding_loss)
-MZ_LOSS(MarginRankingLoss, MarginRankingLossOptions, margin_ranking_loss)
-MZ_LOSS(TripletMarginLoss, TripletMarginLossOptions, triplet_margin_loss)
-#undef MZ_LOSS
+Tensor BCELoss::forward(const Tensor& x, const Tensor& target) const {
+  return binary_cross_entropy(x, target, {weight, reduction});
+}
 
-CTCLoss::CTCLoss(const CtcLossOptions& options) : options_(options) {}
+Constructed BCEWithLogitsLoss::construct() {
+  copy_to_buffer(*this, "weight", weight);
+  copy_to_buffer(*this, "pos_weight", pos_weight);
+  given_ = {};  // shares the tensors that were copied
+  return {};
+}
+
+Tensor BCEWithLogitsLoss::forward(const Tensor& x, const Tensor& target) const {
+  return binary_cross_entropy_with_logits(x, target, {weight, reduction, pos_weight});
+}
+
+Constructed CrossEntropyLoss::construct() {
+  copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
+  return {};
+}
+
+Tensor CrossEntropyLoss::forward(const Tensor& x, const Tensor& target) const {
+  return cross_entropy(x, target, {weight, ignore_index, reduction, label_smoothing});
+}
+
+Tensor HingeEmbeddingLoss::forward(const Tensor& x, const Tensor& target) const {
+  return hinge_embedding_loss(x, target, {margin, reduction});
+}
+
+Tensor HuberLoss::forward(const Tensor& x, const Tensor& target) const {
+  return huber_loss(x, target, {reduction, delta});
+}
+
+Tensor KLDivLoss::forward(const Tensor& x, const Tensor& target) const {
+  return kl_div(x, target, {reduction, log_target});
+}
+
+Tensor L1Loss::forward(const Tensor& x, const Tensor& target) const {
+  return l1_loss(x, target, {reduction});
+}
+
+Tensor MSELoss::forward(const Tensor& x, const Tensor& target) const {
+  return mse_loss(x, target, {reduction});
+}
+
+Tensor MultiLabelMarginLoss::forward(const Tensor& x, const Tensor& target) const {
+  return multilabel_margin_loss(x, target, {reduction});
+}
+
+Constructed MultiLabelSoftMarginLoss::construct() {
+  copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
+  return {};
+}
+
+Tensor MultiLabelSoftMarginLoss::forward(const Tensor& x, const Tensor& target) const {
+  return multilabel_soft_margin_loss(x, target, {weight, reduction});
+}
+
+Constructed MultiMarginLoss::construct() {
+  copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
+  return {};
+}
+
+Tensor MultiMarginLoss::forward(const Tensor& x, const Tensor& target) const {
+  return multi_margin_loss(x, target, {p, margin, weight, reduction});
+}
+
+Constructed NLLLoss::construct() {
+  copy_to_buffer(*this, "weight", weight);
+  given_ = {};  // shares the tensors that were copied
+  return {};
+}
+
+Tensor NLLLoss::forward(const Tensor& x, const Tensor& target) const {
+  return nll_loss(x, target, {weight, ignore_index, reduction});
+}
+
+Tensor PoissonNLLLoss::forward(const Tensor& x, const Tensor& target) const {
+  return poisson_nll_loss(x, target, {log_input, full, eps, reduction});
+}
+
+Tensor SmoothL1Loss::forward(const Tensor& x, const Tensor& target) const {
+  return smooth_l1_loss(x, target, {reduction, beta});
+}
+
+Tensor SoftMarginLoss::forward(const Tensor& x, const Tensor& target) const {
+  return soft_margin_loss(x, target, {reduction});
+}
+
+Tensor CosineEmbeddingLoss::forward(const Tensor& a, const Tensor& b, const Tensor& c) const {
+  return cosine_embedding_loss(a, b, c, {margin, reduction});
+}
+
+Tensor MarginRankingLoss::forward(const Tensor& a, const Tensor& b, const Tensor& c) const {
+  return margin_ranking_loss(a, b, c, {margin, reduction});
+}
+
+Tensor TripletMarginLoss::forward(const Tensor& a, const Tensor& b, const Tensor& c) const {
+  return triplet_margin_loss(a, b, c, {margin, p, eps, swap, reduction});
+}
 
 Tensor CTCLoss::forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                         const Tensor& target_lengths) const {
-  return ctc_loss(log_probs, targets, input_lengths, target_lengths, options_);
+  return ctc_loss(log_probs, targets, input_lengths, target_lengths,
+                  {blank, reduction, zero_infinity});
 }
 Tensor CTCLoss::forward(const Tensor& log_probs, const Tensor& targets,
                         const std::vector<std::int64_t>& input_lengths,
                         const std::vector<std::int64_t>& target_lengths) const {
-  return ctc_loss(log_probs, targets, input_lengths, target_lengths, options_);
+  return ctc_loss(log_probs, targets, input_lengths, target_lengths,
+                  {blank, reduction, zero_infinity});
 }
 
 namespace {
@@ -100,11 +171,11 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
 
 }  // namespace
 
-GaussianNLLLoss::GaussianNLLLoss(const GaussianNllLossOptions& options) : options_(options) {
-  if (!(options.eps > 0))
-    fail<ValueError>(
-        "GaussianNLLLoss",
-        {.what = "eps must be positive", .got = str(options.eps), .expected = "eps > 0"});
+Constructed GaussianNLLLoss::construct() {
+  if (!(eps > 0))
+    fail<ValueError>("GaussianNLLLoss",
+                     {.what = "eps must be positive", .got = str(eps), .expected = "eps > 0"});
+  return {};
 }
 
 Tensor GaussianNLLLoss::forward(const Tensor& x, const Tensor& target, const Tensor& var) const {
@@ -121,12 +192,12 @@ Tensor GaussianNLLLoss::forward(const Tensor& x, const Tensor& target, const Ten
   if (any(lt(variance.detach(), 0.0)).item<bool>())
     fail<ValueError>("GaussianNLLLoss", {.what = "a variance is negative", .got = str(var)});
   // The value eps with the gradient of the variance.
-  const Tensor as_least = variance - variance.detach() + options_.eps;
-  const Tensor v = where(lt(variance, options_.eps), as_least, variance);
+  const Tensor as_least = variance - variance.detach() + eps;
+  const Tensor v = where(lt(variance, eps), as_least, variance);
   const Tensor error = x.to(inside) - target.to(inside);
   Tensor loss = (log(v) + error * error / v) * 0.5;
-  if (options_.full) loss = loss + 0.5 * std::log(2 * std::acos(-1.0));
-  return reduced(loss, options_.reduction).to(result);
+  if (full) loss = loss + 0.5 * std::log(2 * std::acos(-1.0));
+  return reduced(loss, reduction).to(result);
 }
 
 }  // namespace mezzo::nn

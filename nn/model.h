@@ -1,7 +1,9 @@
 // Model<Derived>: the base of every layer and net. A call runs begin -> cast arguments -> forward
-// -> cast result -> end.
+// -> cast result -> end, between
+// the hooks before and after.
 #pragma once
 
+#include <array>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -96,14 +98,49 @@ auto wrapped_forward(Self& self, CallWrapper& wrapper, std::index_sequence<I...>
 }
 
 template <class Self, class... Args>
-auto call(Self& self, const ModuleState& state, Args&&... args) {
-  if (needs_check(state)) check_call(state);
-  const ModulePathScope path(state.name);
+auto cast_and_call(Self& self, const ModuleState& state, Args&&... args) {
   if (state.call_wrapper)
     return wrapped_forward(self, *state.call_wrapper, std::index_sequence_for<Args...>{},
                            std::forward<Args>(args)...);
   return static_cast<std::remove_cvref_t<decltype(self.forward(std::forward<Args>(args)...))>>(
       self.forward(std::forward<Args>(args)...));
+}
+
+template <class Self, class... Args, std::size_t... I>
+auto hooked_call(Self& self, const ModuleState& state, std::index_sequence<I...>, Args&&... args) {
+  std::array<TensorsOfCall, sizeof...(Args)> arguments;
+  (static_cast<void>(
+       cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
+           args, CastIn{arguments[I]})),
+   ...);
+  HookedCall hooked(self);
+  hooked.before(arguments);
+  const auto run = [&] {
+    return cast_and_call(
+        self, state,
+        cast_argument<takes_constant<I, Self, Args...>(std::index_sequence_for<Args...>{})>(
+            std::forward<Args>(args), CastIn{arguments[I]})...);
+  };
+  TensorsOfCall tensors;
+  if constexpr (std::is_void_v<decltype(run())>) {
+    run();
+    hooked.after(tensors);
+  } else {
+    const CastOut out{tensors};
+    auto result = cast_result(run(), out);
+    hooked.after(tensors);
+    return cast_result(std::move(result), out);
+  }
+}
+
+template <class Self, class... Args>
+auto call(Self& self, const ModuleState& state, Args&&... args) {
+  if (needs_check(state)) check_call(state);
+  const ModulePathScope path(state.name);
+  if (!state.forward_pre_hooks.empty() || !state.forward_hooks.empty()) [[unlikely]]
+    return hooked_call(self, state, std::index_sequence_for<Args...>{},
+                       std::forward<Args>(args)...);
+  return cast_and_call(self, state, std::forward<Args>(args)...);
 }
 
 }  // namespace detail

@@ -126,6 +126,10 @@ void Module::set_call_wrapper(std::shared_ptr<CallWrapper> wrapper) const {
   state_->call_wrapper = std::move(wrapper);
 }
 const std::shared_ptr<CallWrapper>& Module::call_wrapper() const { return state_->call_wrapper; }
+bool Module::wraps_calls() const {
+  return state_->call_wrapper || !state_->forward_pre_hooks.empty() ||
+         !state_->forward_hooks.empty();
+}
 void Module::set_state_rule(std::shared_ptr<const StateRule> rule) const {
   state_->state_rule = std::move(rule);
 }

@@ -14,6 +14,7 @@
 
 #include "../tensor/core/tensor.h"
 #include "amp_hooks.h"
+#include "call_hooks.h"
 #include "member.h"
 #include "name_index.h"
 #include "state_dict.h"
@@ -187,12 +188,27 @@ class MZ_API Module {
   /** Throws if load_state_dict() would throw, and changes nothing. */
   void check_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
 
+  // ---- hooks on calls ---------------------------------------------------------------------------
+  /** Calls `hook` before every forward of this module, before mixed precision casts the arguments;
+   *  hooks run in order of registration. A module with hooks does not run fused with others. The
+   *  result removes the hook; dropping it keeps the hook.
+   *    auto handle = net.fc1.register_forward_pre_hook(
+   *        [](const nn::Module&, std::vector<Tensor>& inputs) { inputs[0] = relu(inputs[0]); });
+   *  Errors: calls throw ValueError if a hook changes the number of tensors. */
+  HookHandle register_forward_pre_hook(ForwardPreHook hook) const;
+  /** Calls `hook` after every forward of this module, after mixed precision has cast the result.
+   *  Otherwise as register_forward_pre_hook. */
+  HookHandle register_forward_hook(ForwardHook hook) const;
+
   // ---- attachments of mixed precision -----------------------------------------------------------
   /** Sets the hooks around this module's calls; null removes them. Copies of the handle share
    *  them. */
   void set_call_wrapper(std::shared_ptr<CallWrapper> wrapper) const;
   /** Returns the hooks around this module's calls. */
   const std::shared_ptr<CallWrapper>& call_wrapper() const;
+  /** Returns true if casts or hooks run around this module's calls, which a fused op would leave
+   *  out. */
+  bool wraps_calls() const;
   /** Sets the rule by which this module's own tensors are saved and loaded; null means unchanged
    *  values. */
   void set_state_rule(std::shared_ptr<const StateRule> rule) const;
@@ -325,7 +341,9 @@ struct MZ_API ModuleState final : RefCounted {
   bool training = true;                        // training mode; off: evaluation mode
   bool keeps_f32_under_amp = false;            // affine batch norm
   bool parallel_wrapper = false;               // runs another model on several devices or processes
-  std::shared_ptr<CallWrapper> call_wrapper;   // hooks around calls; null: none
+  std::shared_ptr<CallWrapper> call_wrapper;   // casts around calls; null: none
+  HookList<ForwardPreHook> forward_pre_hooks;  // called before forward
+  HookList<ForwardHook> forward_hooks;         // called after forward
   /** How own tensors are saved and loaded; null: unchanged. */
   std::shared_ptr<const StateRule> state_rule;
   const AttachedSession* attached_to = nullptr;  // null: none

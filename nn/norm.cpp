@@ -90,7 +90,7 @@ bool BatchNormLayer<Derived, kLeastRank, kMostRank>::fits_with_relu(const Tensor
 template <class Derived, int kLeastRank, int kMostRank>
 Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::with_relu(const Tensor& x,
                                                                  const Tensor& residual) const {
-  if (!this->call_wrapper() && !group() && detail::batch_norm_relu_may_fuse() &&
+  if (!this->wraps_calls() && !group() && detail::batch_norm_relu_may_fuse() &&
       fits_with_relu(x, residual)) {
     detail::check_not_replaced(this->state());
     const ModulePathScope path(this->state().name);
@@ -126,7 +126,7 @@ Tensor LayerNorm::forward(const Tensor& x) const {
 SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& branch) const {
   const bool alike = x.defined() && x.shape() == branch.shape() && x.dtype() == branch.dtype() &&
                      x.device() == branch.device() && is_floating(x.dtype());
-  if (!alike || call_wrapper() || !detail::add_layer_norm_may_fuse()) {
+  if (!alike || wraps_calls() || !detail::add_layer_norm_may_fuse()) {
     const Tensor sum = x + branch;
     return {sum, (*this)(sum)};
   }

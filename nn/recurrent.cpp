@@ -49,6 +49,18 @@ void require_rank(std::string_view layer, const Tensor& x, const Tensor& state, 
                       .expected = str(rank, " dimensions")});
 }
 
+/** Throws ShapeError unless the last dimension of x has the features that the module was
+ * constructed for. */
+void require_features(const Module& module, const Tensor& x, const RecurrentWeights& first) {
+  const std::int64_t features = first.weight_ih.size(1);
+  if (x.size(-1) != features)
+    fail<ShapeError>(module.kind(),
+                     {.what = "the input has the wrong number of features",
+                      .got = str("input ", str(x), " with ", x.size(-1), " features"),
+                      .expected = str(features, " features, the input_size of this ", module.kind(),
+                                      "(", module.state().summary, ")")});
+}
+
 Tensor with_batch(const Tensor& state, int dim) {
   return state.defined() ? state.unsqueeze(dim) : state;
 }
@@ -123,6 +135,7 @@ Result RecurrentLayer<Derived>::on_tensor(const Tensor& x, const LstmState& stat
                                     .got = str(x),
                                     .expected = options_.batch_first ? "[N, T, in] or [T, in]"
                                                                      : "[T, N, in] or [T, in]"});
+  require_features(*this, x, weights_[0]);
   require_rank(this->kind(), x, states.h, x.dim());
   require_rank(this->kind(), x, states.c, x.dim());
   if (x.dim() == 3) return run(x, states, call_options());
@@ -142,6 +155,7 @@ Result RecurrentLayer<Derived>::on_packed(const PackedSequence& x, const LstmSta
   RecurrentOptions options = call_options();
   options.batch_first = false;
   options.lengths = padded.lengths;
+  require_features(*this, padded.output, weights_[0]);
   require_rank(this->kind(), padded.output, states.h, 3);
   require_rank(this->kind(), padded.output, states.c, 3);
   auto result = run(padded.output, states, options);
@@ -222,12 +236,15 @@ RecurrentWeights add_cell(Module& module, std::int64_t gates, std::int64_t input
 }
 
 /** Returns true if x has no batch dimension. Errors: ShapeError for wrong ranks. */
-bool is_unbatched(std::string_view cell, const Tensor& x, const LstmState& states) {
+bool is_unbatched(const Module& module, const RecurrentWeights& weights, const Tensor& x,
+                  const LstmState& states) {
+  const std::string_view cell = module.kind();
   require_defined(cell, x);
   if (x.dim() != 1 && x.dim() != 2)
     fail<ShapeError>(cell, {.what = "the input has the wrong number of dimensions",
                             .got = str(x),
                             .expected = "[N, in] or [in]"});
+  require_features(module, x, weights);
   require_rank(cell, x, states.h, x.dim());
   require_rank(cell, x, states.c, x.dim());
   return x.dim() == 1;
@@ -235,9 +252,9 @@ bool is_unbatched(std::string_view cell, const Tensor& x, const LstmState& state
 
 /** Calls a function of x and h on batched tensors. */
 template <class F>
-Tensor one_step(std::string_view cell, const Tensor& x, const Tensor& h, F function,
+Tensor one_step(const Module& cell, const Tensor& x, const Tensor& h, F function,
                 const RecurrentWeights& weights) {
-  if (!is_unbatched(cell, x, {h, {}})) return function(x, h, weights);
+  if (!is_unbatched(cell, weights, x, {h, {}})) return function(x, h, weights);
   return function(x.unsqueeze(0), with_batch(h, 0), weights).squeeze(0);
 }
 
@@ -250,7 +267,7 @@ RNNCell::RNNCell(std::int64_t input_size, std::int64_t hidden_size, const RnnCel
 }
 
 Tensor RNNCell::forward(const Tensor& x, const Tensor& h) const {
-  return one_step(kind(), x, h,
+  return one_step(*this, x, h,
                   nonlinearity_ == RnnNonlinearity::tanh ? rnn_tanh_cell : rnn_relu_cell, weights_);
 }
 
@@ -261,7 +278,7 @@ GRUCell::GRUCell(std::int64_t input_size, std::int64_t hidden_size,
 }
 
 Tensor GRUCell::forward(const Tensor& x, const Tensor& h) const {
-  return one_step(kind(), x, h, gru_cell, weights_);
+  return one_step(*this, x, h, gru_cell, weights_);
 }
 
 LSTMCell::LSTMCell(std::int64_t input_size, std::int64_t hidden_size,
@@ -271,7 +288,7 @@ LSTMCell::LSTMCell(std::int64_t input_size, std::int64_t hidden_size,
 }
 
 LstmState LSTMCell::forward(const Tensor& x, const LstmState& state) const {
-  if (!is_unbatched(kind(), x, state)) return lstm_cell(x, state, weights_);
+  if (!is_unbatched(*this, weights_, x, state)) return lstm_cell(x, state, weights_);
   const LstmState next =
       lstm_cell(x.unsqueeze(0), {with_batch(state.h, 0), with_batch(state.c, 0)}, weights_);
   return {next.h.squeeze(0), next.c.squeeze(0)};

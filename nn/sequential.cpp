@@ -53,7 +53,7 @@ std::vector<Linear> Sequential::chain_from(std::size_t index, const Tensor& x) c
   std::int64_t features = x.size(-1);
   for (; index < size(); index += 2) {
     const Linear* layer = calls_->list[index]->linear();
-    if (!layer || layer->call_wrapper() || !fits(*layer, features, x.dtype())) break;
+    if (!layer || layer->wraps_calls() || !fits(*layer, features, x.dtype())) break;
     layers.push_back(*layer);
     features = layer->weight().size(0);
     if (index + 1 < size() && !relu_follows(index)) break;

@@ -96,7 +96,7 @@ class MZ_API Sequential : public Model<Sequential> {
     virtual bool is_batch_norm() const { return false; }
     /** Calls a batch norm and relu. */
     virtual Tensor with_relu(const Tensor&) { return {}; }
-    virtual bool is_relu() const { return false; }  // a ReLU without a call wrapper
+    virtual bool is_relu() const { return false; }  // a ReLU without casts and hooks
   };
   template <class M> struct Holder final : Call {
     explicit Holder(M m) : module(std::move(m)) {}
@@ -113,7 +113,7 @@ class MZ_API Sequential : public Model<Sequential> {
       if constexpr (kIsBatchNorm) return batch_norm_relu(module, x, Tensor{});
       return {};
     }
-    bool is_relu() const override { return std::same_as<M, ReLU> && !module.call_wrapper(); }
+    bool is_relu() const override { return std::same_as<M, ReLU> && !module.wraps_calls(); }
     M module;
   };
   struct Calls;

@@ -12,9 +12,9 @@
 namespace mezzo::nn {
 
 Tensor generate_square_subsequent_mask(std::int64_t size, const TensorOptions& options) {
-  if (!is_floating(options.dtype))
+  if (options.dtype && !is_floating(*options.dtype))
     fail<DtypeError>("generate_square_subsequent_mask", {.what = "expected a floating-point dtype",
-                                                         .got = std::string(name(options.dtype)),
+                                                         .got = std::string(name(*options.dtype)),
                                                          .expected = "a floating dtype"});
   return triu(full({size, size}, -std::numeric_limits<double>::infinity(), options), 1);
 }

@@ -25,6 +25,7 @@ Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, const AddcOpti
   return apply_with<op::Addcmul>({options.value}, x, a, b);
 }
 Tensor atan2(const Tensor& y, const Tensor& x) { return apply<op::Atan2>(y, x); }
+Tensor logaddexp(const Tensor& a, const Tensor& b) { return apply<op::Logaddexp>(a, b); }
 Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options) {
   if (options.rounding == Rounding::floor) return floor_divide(a, b);
   if (options.rounding == Rounding::trunc) return apply_with_steps<op::TruncDivide>(a, b);

@@ -72,6 +72,11 @@ MZ_API Tensor fmod(const Tensor& a, const Tensor& b);
  *  Precision: promote.
  *  Gradient: 1 - w for a, w for b, b - a for w. */
 MZ_API Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w);
+/** Returns log(exp(a) + exp(b)), computed without overflow.
+ *  Precision: promote.
+ *  Gradient: exp(a - y) for a, exp(b - y) for b; 1/2 each where they are equal. Unlike PyTorch,
+ * that holds for equal infinities too. */
+MZ_API Tensor logaddexp(const Tensor& a, const Tensor& b);
 /** Returns the larger of a and b, or nan where either is nan.
  *  Precision: promote; a number is rounded once to the dtype of the result.
  *  Gradient: 1 for the larger, 1/2 each where they are equal. */

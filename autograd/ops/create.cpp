@@ -36,8 +36,14 @@ Tensor from_values(const std::vector<T>& values, const Shape& shape, const Tenso
   const NoGradNoCasts plain_ops;
   Tensor x = empty_tensor(shape, dtype_of<T>(), cpu);
   std::copy(values.begin(), values.end(), x.data<T>());
-  x = x.to(options.dtype).to(options.device);
+  x = x.to(options.dtype_or(DType::f32)).to(options.device);
   return finished(options.pin_memory ? x.pin_memory() : x, options);
+}
+
+/** Returns the options with a dtype: `otherwise` if none is given. */
+TensorOptions with_dtype(TensorOptions options, DType otherwise) {
+  options.dtype = options.dtype_or(otherwise);
+  return options;
 }
 
 /** Returns whether values are converted from i64 to the dtype, which rounds once and keeps all
@@ -49,7 +55,7 @@ bool holds_integers(DType dtype) { return dtype == DType::i64 || is_floating(dty
 template <class F> Tensor computed(std::int64_t n, const TensorOptions& options, F&& value) {
   using T = decltype(value(n));
   const NoGradNoCasts plain_ops;
-  const Tensor x = empty_tensor({n}, options.dtype, cpu, options.pin_memory);
+  const Tensor x = empty_tensor({n}, options.dtype_or(DType::f32), cpu, options.pin_memory);
   constexpr std::int64_t kBlock = 4096;
   const Tensor block = empty_tensor({std::min(n, kBlock)}, dtype_of<T>(), cpu);
   T* const values = block.data<T>();
@@ -64,12 +70,15 @@ template <class F> Tensor computed(std::int64_t n, const TensorOptions& options,
 }  // namespace
 
 Tensor empty(const Shape& shape, const TensorOptions& options) {
-  return finished(empty_tensor(shape, options.dtype, options.device, options.pin_memory), options);
+  return finished(
+      empty_tensor(shape, options.dtype_or(DType::f32), options.device, options.pin_memory),
+      options);
 }
 
 Tensor full(const Shape& shape, double value, const TensorOptions& options) {
   const NoGrad no_grad;
-  const Tensor x = empty_tensor(shape, options.dtype, options.device, options.pin_memory);
+  const Tensor x =
+      empty_tensor(shape, options.dtype_or(DType::f32), options.device, options.pin_memory);
   x.fill_(value);
   return finished(x, options);
 }
@@ -88,9 +97,16 @@ Tensor tensor(const std::vector<double>& values, const Shape& shape, const Tenso
 }
 
 Tensor detail::tensor_of_integers(const std::vector<std::int64_t>& values, const Shape& shape,
-                                  const TensorOptions& options) {
-  if (holds_integers(options.dtype)) return from_values(values, shape, options);
-  return from_values(std::vector<double>(values.begin(), values.end()), shape, options);
+                                  const TensorOptions& options, bool bools) {
+  const TensorOptions wanted = with_dtype(options, bools ? DType::boolean : DType::i64);
+  if (holds_integers(*wanted.dtype)) return from_values(values, shape, wanted);
+  return from_values(std::vector<double>(values.begin(), values.end()), shape, wanted);
+}
+
+void detail::refuse_integer(std::uint64_t value) {
+  fail<ValueError>(
+      "tensor",
+      {.what = "i64 does not hold this integer", .got = str(value), .expected = "less than 2^63"});
 }
 
 void detail::require_equal_lengths(std::size_t got, std::size_t expected) {
@@ -136,15 +152,16 @@ std::int64_t count_steps(std::int64_t start, std::int64_t end, std::int64_t step
 }  // namespace
 
 Tensor detail::arange_integers(std::int64_t start, std::int64_t end, std::int64_t step,
-                               const TensorOptions& options) {
-  if (!holds_integers(options.dtype))
+                               const TensorOptions& given) {
+  const TensorOptions options = with_dtype(given, DType::i64);
+  if (!holds_integers(*options.dtype))
     return arange(static_cast<double>(start), static_cast<double>(end), static_cast<double>(step),
                   options);
   const std::int64_t n = count_steps(start, end, step);
   const ApiScope called("arange");
   const NoGradNoCasts plain_ops;
   if (options.device != cpu)
-    return finished((counted(n, options.device) * step + start).to(options.dtype), options);
+    return finished((counted(n, options.device) * step + start).to(*options.dtype), options);
   // Unsigned arithmetic, because i * step alone may overflow.
   return computed(n, options, [&](std::int64_t i) {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
@@ -167,10 +184,15 @@ Tensor arange(double start, double end, double step, const TensorOptions& option
   const ApiScope called("arange");
   const auto n = static_cast<std::int64_t>(count);
   if (options.device != cpu)
-    return finished((counted(n, options.device).to(DType::f64) * step + start).to(options.dtype),
-                    options);
+    return finished(
+        (counted(n, options.device).to(DType::f64) * step + start).to(options.dtype_or(DType::f32)),
+        options);
   return computed(n, options,
                   [&](std::int64_t i) { return start + static_cast<double>(i) * step; });
+}
+
+Tensor arange(double start, double end, const TensorOptions& options) {
+  return arange(start, end, 1, options);
 }
 
 Tensor arange(double end, const TensorOptions& options) { return arange(0, end, 1, options); }
@@ -187,7 +209,7 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
     const Tensor i = counted(steps, options.device).to(DType::f64);
     const Tensor values = where(i * 2 < static_cast<double>(steps), i * step + start,
                                 (i - static_cast<double>(steps - 1)) * step + end);
-    return finished(values.to(options.dtype), options);
+    return finished(values.to(options.dtype_or(DType::f32)), options);
   }
   return computed(steps, options, [&](std::int64_t i) {
     return 2 * i < steps ? start + static_cast<double>(i) * step

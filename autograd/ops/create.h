@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -10,16 +11,21 @@
 
 namespace mezzo {
 
-/** An integer type whose values all fit i64. */
+/** An integer type, bool included. */
 template <class T>
-concept Integer = std::is_integral_v<T> &&(std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t));
+concept Integer = std::is_integral_v<T>;
 
 /** The dtype, device and kind of memory of a new tensor, and whether it records gradients. */
 struct TensorOptions {
-  DType dtype = DType::f32;    // of the elements
+  /** Of the elements. Not given: f32; i64 for the functions of integers, bool for those of bools.
+   */
+  std::optional<DType> dtype = {};
   Device device = cpu;         // where the tensor is allocated
   bool requires_grad = false;  // make it a leaf that records gradients
   bool pin_memory = false;     // on the CPU: page-locked memory, as Tensor::pin_memory
+
+  /** Returns the dtype, or `otherwise` if none is given. */
+  constexpr DType dtype_or(DType otherwise) const { return dtype ? *dtype : otherwise; }
 };
 
 /** Returns a tensor with uninitialised elements.
@@ -65,25 +71,50 @@ MZ_API Tensor full_like(const Tensor& x, double value);
  *  Errors: ValueError unless step leads from start towards end; SizeError for more elements than a
  *  tensor can have. */
 MZ_API Tensor arange(double start, double end, double step = 1, const TensorOptions& options = {});
+/** Returns start, start + 1, ... below end. */
+MZ_API Tensor arange(double start, double end, const TensorOptions& options);
 /** Returns 0, 1, ... below end. */
 MZ_API Tensor arange(double end, const TensorOptions& options = {});
 namespace detail {
 MZ_API Tensor arange_integers(std::int64_t start, std::int64_t end, std::int64_t step,
                               const TensorOptions& options);
+/** As below; the dtype that is not given is bool if `bools`, else i64. */
 MZ_API Tensor tensor_of_integers(const std::vector<std::int64_t>& values, const Shape& shape,
-                                 const TensorOptions& options);
+                                 const TensorOptions& options, bool bools);
 /** Throws ShapeError if two parts of nested braces differ in length. */
 MZ_API void require_equal_lengths(std::size_t got, std::size_t expected);
+/** Throws ValueError: i64 does not hold the number. */
+[[noreturn]] MZ_API void refuse_integer(std::uint64_t value);
+
+/** Returns an integer as i64. Errors: ValueError for 2^63 or more. */
+template <Integer T> std::int64_t to_i64(T value) {
+  if constexpr (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t))
+    if (value >> 63 != 0) refuse_integer(value);
+  return static_cast<std::int64_t>(value);
+}
+template <class List>
+Tensor integers(const List& values, const Shape& shape, const TensorOptions& options) {
+  using T = std::remove_cvref_t<decltype(*values.begin())>;
+  std::vector<std::int64_t> wide;
+  wide.reserve(values.size());
+  for (const T value : values) wide.push_back(to_i64(value));
+  return tensor_of_integers(wide, shape, options, std::is_same_v<T, bool>);
+}
 }  // namespace detail
 
-/** Does the same for integers, computed in i64 and rounded once. */
-template <Integer A, Integer B, Integer S = int>
-Tensor arange(A start, B end, S step = 1, const TensorOptions& options = {}) {
-  return detail::arange_integers(start, end, step, options);
+/** Does the same for integers, computed in i64; i64 unless another dtype is given. */
+template <Integer A, Integer B, Integer S>
+Tensor arange(A start, B end, S step, const TensorOptions& options = {}) {
+  return detail::arange_integers(detail::to_i64(start), detail::to_i64(end), detail::to_i64(step),
+                                 options);
+}
+/** Returns start, start + 1, ... below an integer end. */
+template <Integer A, Integer B> Tensor arange(A start, B end, const TensorOptions& options = {}) {
+  return detail::arange_integers(detail::to_i64(start), detail::to_i64(end), 1, options);
 }
 /** Returns 0, 1, ... below an integer end. */
 template <Integer E> Tensor arange(E end, const TensorOptions& options = {}) {
-  return detail::arange_integers(0, end, 1, options);
+  return detail::arange_integers(0, detail::to_i64(end), 1, options);
 }
 /** Returns `steps` equally spaced values from start to end, both included; computed as in arange.
  *  Errors: ValueError for steps < 0. */
@@ -94,31 +125,32 @@ MZ_API Tensor eye(std::int64_t n, const TensorOptions& options = {});
 /** Returns an n x m matrix with ones on the diagonal and zeros elsewhere. */
 MZ_API Tensor eye(std::int64_t n, std::int64_t m, const TensorOptions& options = {});
 
-/** Returns the values as a 1-D tensor of options.dtype, each rounded once. */
+/** Returns the values as a 1-D tensor of options.dtype (f32), each rounded once. */
 MZ_API Tensor tensor(const std::vector<double>& values, const TensorOptions& options = {});
 /** Returns the values in row-major order as a tensor of `shape`.
  *  Errors: ShapeError when the number of values does not fit the shape. */
 MZ_API Tensor tensor(const std::vector<double>& values, const Shape& shape,
                      const TensorOptions& options = {});
-/** Does the same for integers, which keep all their digits in an i64 tensor. */
+/** Does the same for integers, of which all digits are kept. Unless a dtype is given, the tensor is
+ *  i64, or bool for bools: tensor({1, 2}) is i64, tensor({1., 2}) is f32.
+ *  Errors: ValueError for 2^63 or more. */
 template <Integer T>
 Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {}) {
-  return detail::tensor_of_integers({values.begin(), values.end()},
-                                    {static_cast<std::int64_t>(values.size())}, options);
+  return detail::integers(values, {static_cast<std::int64_t>(values.size())}, options);
 }
 /** Returns integers in row-major order as a tensor of `shape`.
  *  Errors: ShapeError when the number of values does not fit the shape. */
 template <Integer T>
 Tensor tensor(std::initializer_list<T> values, const Shape& shape,
               const TensorOptions& options = {}) {
-  return detail::tensor_of_integers({values.begin(), values.end()}, shape, options);
+  return detail::integers(values, shape, options);
 }
 /** Does the same for a vector of floats or integers. */
 template <class T>
 requires std::is_arithmetic_v<T> Tensor tensor(const std::vector<T>& values, const Shape& shape,
                                                const TensorOptions& options = {}) {
   if constexpr (Integer<T>)
-    return detail::tensor_of_integers({values.begin(), values.end()}, shape, options);
+    return detail::integers(values, shape, options);
   else
     return tensor(std::vector<double>(values.begin(), values.end()), shape, options);
 }
@@ -166,7 +198,7 @@ template <class Number>
 requires std::is_arithmetic_v<Number>
 inline Tensor tensor(Number value, const TensorOptions& options = {}) {
   if constexpr (Integer<Number>)
-    return detail::tensor_of_integers({value}, Shape{}, options);
+    return detail::integers(std::initializer_list<Number>{value}, Shape{}, options);
   else
     return tensor(std::vector<double>{static_cast<double>(value)}, Shape{}, options);
 }

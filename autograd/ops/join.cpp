@@ -13,4 +13,8 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   return apply_list<op::Stack>({dim}, tensors);
 }
 
+Tensor hstack(const std::vector<Tensor>& tensors) { return apply_list<op::Hstack>({}, tensors); }
+
+Tensor vstack(const std::vector<Tensor>& tensors) { return apply_list<op::Vstack>({}, tensors); }
+
 }  // namespace mezzo

@@ -60,8 +60,10 @@ PhiloxStream next_stream_for(const Tensor& x) {
   return default_generator().next_stream(x.defined() ? x.device() : cpu);
 }
 
-template <class F> Tensor filled(const Shape& shape, const TensorOptions& options, F&& fill) {
-  const Tensor x = empty_tensor(shape, options.dtype, options.device, options.pin_memory);
+/** Returns a new tensor that fill() has filled; it has `dtype` unless the options give one. */
+template <class F>
+Tensor filled(const Shape& shape, const TensorOptions& options, DType dtype, F&& fill) {
+  const Tensor x = empty_tensor(shape, options.dtype_or(dtype), options.device, options.pin_memory);
   {
     const NoGrad no_grad;
     fill(x);
@@ -106,16 +108,16 @@ const Tensor& randint_(const Tensor& self, std::int64_t low, std::int64_t high) 
 }
 
 Tensor rand(const Shape& shape, const TensorOptions& options) {
-  return filled(shape, options, [](const Tensor& x) { uniform_(x); });
+  return filled(shape, options, DType::f32, [](const Tensor& x) { uniform_(x); });
 }
 
 Tensor randn(const Shape& shape, const TensorOptions& options) {
-  return filled(shape, options, [](const Tensor& x) { normal_(x); });
+  return filled(shape, options, DType::f32, [](const Tensor& x) { normal_(x); });
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
                const TensorOptions& options) {
-  return filled(shape, options, [&](const Tensor& x) { randint_(x, low, high); });
+  return filled(shape, options, DType::i64, [&](const Tensor& x) { randint_(x, low, high); });
 }
 
 Tensor rand_like(const Tensor& x) {

@@ -23,10 +23,10 @@ template <std::same_as<DType> D> Tensor rand(const Shape& shape, D dtype, Device
 template <std::same_as<DType> D> Tensor randn(const Shape& shape, D dtype, Device device = cpu) {
   return randn(shape, TensorOptions{.dtype = dtype, .device = device});
 }
-/** Returns integers uniformly distributed in [low, high), i64 by default.
+/** Returns integers uniformly distributed in [low, high), i64 unless another dtype is given.
  *  Errors: ValueError unless low < high and the dtype holds each of these integers. */
 MZ_API Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
-                      const TensorOptions& options = {.dtype = i64});
+                      const TensorOptions& options = {});
 /** Returns the integers 0..n-1 in random order, i64 [n].
  *  Errors: ValueError for n < 0. */
 MZ_API Tensor randperm(std::int64_t n);

@@ -13,6 +13,7 @@
 #include "../../tensor/ops/triangle.h"
 #include "../../tensor/text/text.h"
 #include "../grad_mode.h"
+#include "join.h"
 
 namespace mezzo {
 
@@ -23,6 +24,42 @@ op::PlaceAttrs in_place(const Tensor& x) {
   op::PlaceAttrs attrs;
   for (int d = 0; d < x.dim(); ++d) attrs.dims[static_cast<std::size_t>(d)].size = x.shape()[d];
   return attrs;
+}
+
+/** Returns x, flattened unless the options name a dimension; a 0-dim tensor becomes 1-D. */
+Tensor with_repeated_dim(const Tensor& x, const RepeatInterleaveOptions& options) {
+  require_defined("repeat_interleave", x);
+  return options.dim && x.dim() > 0 ? x : x.reshape({x.numel()});
+}
+
+int repeated_dim(const Tensor& x, const RepeatInterleaveOptions& options) {
+  return options.dim ? wrap_dim(*options.dim, x.dim(), "repeat_interleave") : 0;
+}
+
+[[noreturn]] void refuse_repeats(std::int64_t repeats) {
+  fail<ValueError>("repeat_interleave",
+                   {.what = "a negative number of repeats", .got = str(repeats)});
+}
+
+void require_output_size(WideSize total, const RepeatInterleaveOptions& options) {
+  const std::int64_t size = checked_size(total, "repeat_interleave");
+  if (options.output_size && *options.output_size != size)
+    fail<ValueError>("repeat_interleave", {.what = "the repeats do not add up to output_size",
+                                           .got = str(size),
+                                           .expected = str(*options.output_size)});
+}
+
+/** Returns the sum of the repeats, which waits for a device unless it is given. */
+std::int64_t total_repeats(const Tensor& repeats, const RepeatInterleaveOptions& options) {
+  if (repeats.numel() == 0) return 0;
+  if (options.output_size && repeats.device() != cpu) return *options.output_size;
+  const ApiScope called("repeat_interleave");
+  const NoGradNoCasts plain_ops;
+  const std::vector<std::int64_t> facts =
+      stack({min(repeats).to(DType::i64), sum(repeats)}).to_vector<std::int64_t>();
+  if (facts[0] < 0) refuse_repeats(facts[0]);
+  require_output_size(facts[1], options);
+  return facts[1];
 }
 
 std::int64_t needed_classes(const Tensor& x) {
@@ -41,6 +78,17 @@ std::int64_t needed_classes(const Tensor& x) {
 
 Tensor diag(const Tensor& x, std::int64_t diagonal) { return apply_with<op::Diag>({diagonal}, x); }
 
+Tensor diff(const Tensor& x, const DiffOptions& options) {
+  if (!options.prepend.defined() && !options.append.defined())
+    return apply_with<op::Diff>({options.n, options.dim}, x);
+  require_defined("diff", x);
+  const ApiScope called("diff");
+  std::vector<Tensor> parts{x};
+  if (options.prepend.defined()) parts.insert(parts.begin(), options.prepend);
+  if (options.append.defined()) parts.push_back(options.append);
+  return apply_with<op::Diff>({options.n, options.dim}, cat(parts, options.dim));
+}
+
 Tensor flip(const Tensor& x, const Dims& dims) {
   require_defined("flip", x);
   const std::span<const std::int64_t> wanted = dims;
@@ -49,6 +97,41 @@ Tensor flip(const Tensor& x, const Dims& dims) {
   for (int d = 0; d < x.dim(); ++d)
     if (flipped >> d & 1) attrs.dims[static_cast<std::size_t>(d)].mode = op::PlaceMode::reversed;
   return apply_with<op::Flip>(attrs, x);
+}
+
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const MeshgridOptions& options) {
+  if (tensors.empty())
+    fail<ValueError>("meshgrid",
+                     {.what = "the list of tensors is empty", .expected = "one or more"});
+  std::vector<Tensor> vectors;
+  for (const Tensor& x : tensors) {
+    require_defined("meshgrid", x);
+    if (x.dim() > 1)
+      fail<ShapeError>("meshgrid",
+                       {.what = "not a vector", .got = str(x), .expected = "0 or 1 dimensions"});
+    if (x.dtype() != tensors[0].dtype())
+      fail<DtypeError>("meshgrid", {.what = "the vectors differ in dtype",
+                                    .got = str(std::span<const Tensor>(tensors)),
+                                    .expected = "one dtype"});
+    if (!(x.device() == tensors[0].device()))
+      fail<DeviceError>("meshgrid", {.what = "the vectors are on different devices",
+                                     .got = str(std::span<const Tensor>(tensors))});
+    vectors.push_back(x.reshape({x.numel()}));
+  }
+  const ApiScope called("meshgrid");
+  const bool swaps = options.indexing == MeshIndexing::xy && vectors.size() > 1;
+  if (swaps) std::swap(vectors[0], vectors[1]);
+  Shape whole;
+  for (const Tensor& x : vectors) whole.push_back(x.numel());
+  std::vector<Tensor> grids;
+  for (int k = 0; k < whole.rank(); ++k) {
+    Shape along = whole;
+    for (int d = 0; d < whole.rank(); ++d)
+      if (d != k) along[d] = 1;
+    grids.push_back(vectors[static_cast<std::size_t>(k)].view(along).expand(whole));
+  }
+  if (swaps) std::swap(grids[0], grids[1]);
+  return grids;
 }
 
 Tensor one_hot(const Tensor& x, std::int64_t classes) {
@@ -84,6 +167,34 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   }
   return apply_with<op::Repeat>(attrs, padded);
 }
+
+Tensor repeat_interleave(const Tensor& x, std::int64_t repeats,
+                         const RepeatInterleaveOptions& options) {
+  if (repeats < 0) refuse_repeats(repeats);
+  const Tensor whole = with_repeated_dim(x, options);
+  const int dim = repeated_dim(whole, options);
+  require_output_size(WideSize{whole.size(dim)} * repeats, options);
+  return apply_with<op::RepeatInterleave>({.times = repeats, .dim = dim}, whole, Tensor{});
+}
+
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
+                         const RepeatInterleaveOptions& options) {
+  require_defined("repeat_interleave", repeats);
+  op::require_index_dtype("repeat_interleave", repeats);
+  const Tensor whole = with_repeated_dim(x, options);
+  const int dim = repeated_dim(whole, options);
+  const std::int64_t length = whole.size(dim);
+  if (repeats.dim() > 1 || (repeats.numel() != 1 && repeats.numel() != length))
+    fail<ShapeError>("repeat_interleave",
+                     {.what = "every index needs a number of repeats",
+                      .got = str(str(repeats), " for dimension ", dim, " of ", str(whole)),
+                      .expected = str("[1] or [", length, "]")});
+  const Tensor times = repeats.reshape({repeats.numel()}).expand({length});
+  return apply_with<op::RepeatInterleave>({.total = total_repeats(times, options), .dim = dim},
+                                          whole, times);
+}
+
+Tensor tile(const Tensor& x, const Shape& dims) { return apply_with<op::Tile>({dims}, x); }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
   require_defined("roll", x);

@@ -2,6 +2,9 @@
 // Tensor. ops.h explains the notation and the precision tags.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "../../tensor/core/tensor.h"
 #include "reduce.h"
 
@@ -14,11 +17,47 @@ namespace mezzo {
  *  Errors: ShapeError unless x is 1-D or 2-D. */
 MZ_API Tensor diag(const Tensor& x, std::int64_t diagonal = 0);
 
+/** Options of diff. */
+struct DiffOptions {
+  std::int64_t n = 1;     // how often differences are taken
+  std::int64_t dim = -1;  // along this dimension
+  Tensor prepend = {};    // put before x first, along dim
+  Tensor append = {};     // put behind x first, along dim
+};
+
+/** Returns the differences x[i + 1] - x[i] along a dimension, n times; of bools, whether neighbours
+ *  differ.
+ *  Shape: x's, with n elements fewer along the dimension, at least none.
+ *  Precision: match; prepend and append promote, as cat.
+ *  Gradient: g[i - 1] - g[i], n times.
+ *  Errors: ValueError for n < 0; ShapeError for a 0-dim tensor, and as cat; IndexError. */
+MZ_API Tensor diff(const Tensor& x, const DiffOptions& options = {});
+
 /** Returns x with the elements along `dims` in reverse order.
  *  Precision: match, exact.
  *  Gradient: flip of g.
  *  Errors: IndexError. */
 MZ_API Tensor flip(const Tensor& x, const Dims& dims);
+
+/** The order of meshgrid's dimensions. */
+enum class MeshIndexing : std::uint8_t {
+  ij,  // dimension i of the grids is along vector i
+  xy,  // the first two dimensions are swapped: x to the right, y downwards
+};
+
+/** Options of meshgrid. */
+struct MeshgridOptions {
+  MeshIndexing indexing = MeshIndexing::ij;  // the order of the dimensions
+};
+
+/** Returns, for n vectors, n grids with a dimension for each vector: grid k has the elements of
+ *  vector k along its dimension and does not vary along the others. The grids are views (expand).
+ *  Shape: vectors [s_k], or 0-dim tensors, which count as [1]; grids [s_0, s_1, ...].
+ *  Gradient: the sum of g over the other dimensions.
+ *  Errors: ValueError for an empty list; ShapeError for other ranks; DtypeError and DeviceError for
+ *  different ones. */
+MZ_API std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
+                                    const MeshgridOptions& options = {});
 
 /** Returns, for every class in x, a row of zeros with a one at the class, i64. A row has `classes`
  *  columns; -1 counts as many as are needed, which synchronises with the device.
@@ -45,6 +84,30 @@ MZ_API Tensor pixel_unshuffle(const Tensor& x, std::int64_t downscale_factor);
  *  Errors: ShapeError for fewer repeats than dimensions; ValueError for negative ones;
  *  SizeError. */
 MZ_API Tensor repeat(const Tensor& x, const Shape& repeats);
+
+/** Options of repeat_interleave. */
+struct RepeatInterleaveOptions {
+  std::optional<std::int64_t> dim = {};  // along this dimension; not given: x is flattened first
+  /** The sum of the repeats, which spares waiting for a device to read it. */
+  std::optional<std::int64_t> output_size = {};
+};
+
+/** Returns x with each element along a dimension `repeats` times in a row: 1 2 becomes 1 1 2 2.
+ *  Precision: match, exact.
+ *  Gradient: the sum of g over the copies, in f32 (f64), rounded once.
+ *  Errors: ValueError for negative repeats; IndexError for a bad dimension; SizeError. */
+MZ_API Tensor repeat_interleave(const Tensor& x, std::int64_t repeats,
+                                const RepeatInterleaveOptions& options = {});
+/** Does the same with a number for each index along the dimension, or one for all: i64 or i32, [n],
+ *  [1] or 0-dim. Waits for a device unless output_size is given.
+ *  Errors: as above; ShapeError for other repeats; ValueError if they do not add up to
+ *  output_size (on a GPU that is not checked). */
+MZ_API Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
+                                const RepeatInterleaveOptions& options = {});
+
+/** Returns x repeated dims[i] times along its last dimensions: as repeat, but missing dims count as
+ *  1. Errors: as repeat. */
+MZ_API Tensor tile(const Tensor& x, const Shape& dims);
 
 /** Returns x with its elements moved by shifts[i] places along dims[i]; elements moved beyond the
  *  end re-enter at the other end. Without dims, x is rolled as if flattened.

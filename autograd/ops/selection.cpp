@@ -46,6 +46,19 @@ double share_at(const Tensor& limit) {
   return limit.impl()->is_scalar ? 0 : 0.5;
 }
 
+/** Returns the largest finite number of a floating dtype. */
+double largest_of(DType dtype) {
+  if (dtype == DType::f16) return 65504;
+  if (dtype == DType::bf16) return 0x1.fep127;
+  return dtype == DType::f32 ? std::numeric_limits<float>::max()
+                             : std::numeric_limits<double>::max();
+}
+
+op::NanToNum::Attrs replacements(const Tensor& x, const NanToNumOptions& options) {
+  const double largest = x.defined() ? largest_of(x.dtype()) : 0;
+  return {options.nan, options.posinf.value_or(largest), options.neginf.value_or(-largest)};
+}
+
 op::Clamp::Attrs shares(const Tensor& min, const Tensor& max) {
   return {share_at(min), share_at(max)};
 }
@@ -73,6 +86,13 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value) {
 }
 const Tensor& masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
   return apply_in_place<op::MaskedFill>({}, self, in_dtype_of(self, value), mask);
+}
+
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options) {
+  return apply_with<op::NanToNum>(replacements(x, options), x);
+}
+const Tensor& nan_to_num_(const Tensor& self, const NanToNumOptions& options) {
+  return apply_in_place<op::NanToNum>(replacements(self, options), self);
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {

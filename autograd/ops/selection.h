@@ -48,6 +48,21 @@ template <Number S> const Tensor& masked_fill_(const Tensor& self, const Tensor&
   return masked_fill_(self, mask, operand(value));
 }
 
+/** What nan_to_num puts in place of each. */
+struct NanToNumOptions {
+  double nan = 0;                     // for nan
+  std::optional<double> posinf = {};  // for infinity; not given: the largest number of x's dtype
+  std::optional<double> neginf = {};  // for -infinity; not given: the least number of x's dtype
+};
+
+/** Returns x with numbers in place of nan and infinities, rounded to x's dtype; integers stay as
+ *  they are.
+ *  Precision: match.
+ *  Gradient: 1 where x is finite, else 0. */
+MZ_API Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options = {});
+/** Overwrites self with nan_to_num(self, options) and returns it. */
+MZ_API const Tensor& nan_to_num_(const Tensor& self, const NanToNumOptions& options = {});
+
 /** Returns a where the bool condition is true, else b; all three broadcast.
  *  Precision: promote, for a and b; a number is rounded once to the dtype of the result.
  *  Gradient: g for each branch where it was chosen, exactly 0 elsewhere.

@@ -1,7 +1,10 @@
 #include "sort.h"
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/require.h"
 #include "../../tensor/ops/sort.h"
+#include "../../tensor/text/text.h"
+#include "create.h"
 
 namespace mezzo {
 
@@ -28,6 +31,34 @@ ValuesAndIndices topk(const Tensor& x, std::int64_t k, const TopkOptions& option
 
 ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, const KthvalueOptions& options) {
   return both<op::Kthvalue>({k, options.dim, options.keepdim}, x);
+}
+
+namespace {
+
+void require_share(double q) {
+  if (!(q >= 0 && q <= 1))
+    fail<ValueError>("quantile",
+                     {.what = "a share is out of range", .got = str(q), .expected = "0 <= q <= 1"});
+}
+
+Tensor quantile_at(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  return apply_with<op::Quantile>(
+      {options.dim, options.keepdim, static_cast<op::Interpolation>(options.interpolation)}, x, q);
+}
+
+}  // namespace
+
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options) {
+  require_defined("quantile", q);
+  if (q.device() == cpu && is_floating(q.dtype()))
+    for (const double share : q.to_vector<double>()) require_share(share);
+  return quantile_at(x, q, options);
+}
+
+Tensor quantile(const Tensor& x, double q, const QuantileOptions& options) {
+  require_defined("quantile", x);
+  require_share(q);
+  return quantile_at(x, full({}, q, {.dtype = DType::f64, .device = x.device()}), options);
 }
 
 }  // namespace mezzo

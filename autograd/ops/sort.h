@@ -1,9 +1,11 @@
-// Ordering elements along a dimension: sort, argsort, topk, kthvalue. ops.h explains the notation
-// and the precision tags.
+// Ordering elements along a dimension: sort, argsort, topk, kthvalue, quantile. ops.h explains the
+// notation and the precision tags.
 //
 // In all of them nan counts as largest, -0 equals +0, and equal elements keep the order of their
 // indices, in descending order too.
 #pragma once
+
+#include <optional>
 
 #include "reduce.h"
 
@@ -54,5 +56,32 @@ struct KthvalueOptions {
  *  Errors: ValueError unless 1 <= k <= size; IndexError for a bad dimension. */
 MZ_API ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k,
                                  const KthvalueOptions& options = {});
+
+/** What quantile returns for a share between two elements. */
+enum class QuantileInterpolation : std::uint8_t {
+  linear,    // in proportion
+  lower,     // the lower element
+  higher,    // the higher element
+  midpoint,  // their mean
+  nearest,   // the nearer element; of two equally near the one of even index
+};
+
+/** Options of quantile. */
+struct QuantileOptions {
+  std::optional<std::int64_t> dim = {};  // the dimension; not given: all elements
+  bool keepdim = false;                  // keep the dimension, with size 1
+  QuantileInterpolation interpolation = QuantileInterpolation::linear;  // between two elements
+};
+
+/** Returns the value below which the share q of the sorted elements lies; nan where there is a nan.
+ *  Shape: q is 0-dim or 1-D; the result has q's shape, then x's without the dimension.
+ *  Precision: match; places in f64, values interpolated in f32 (f64). Unlike PyTorch, f16 and bf16
+ *  are accepted, equal infinities give infinity, and x may have any size.
+ *  Gradient: for the two elements in proportion, and for q.
+ *  Errors: ValueError unless 0 <= q <= 1 (on a GPU q is not checked: nan, or an IndexError) and for
+ *  no elements; DtypeError for integers; ShapeError; IndexError for a bad dimension. */
+MZ_API Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {});
+/** Does the same for a number q. */
+MZ_API Tensor quantile(const Tensor& x, double q, const QuantileOptions& options = {});
 
 }  // namespace mezzo

@@ -1,4 +1,4 @@
-// The gradient of cat, and the composite of stack.
+// The gradient of cat, and the composites of stack, hstack and vstack.
 #include "../../tensor/ops/join.h"
 
 #include "../../tensor/core/dispatch.h"
@@ -42,6 +42,34 @@ std::vector<Tensor> Stack::composite(Inputs in, const Attrs& attrs) {
     layers.push_back(x.unsqueeze(dim));
   }
   return {cat(layers, dim)};
+}
+
+namespace {
+
+/** Returns the tensors with at least `rank` dimensions; those that are added come first. */
+std::vector<Tensor> of_rank(const char* op, Inputs in, int rank) {
+  if (in.empty())
+    fail<ValueError>(op, {.what = "the list of tensors is empty", .expected = "one or more"});
+  std::vector<Tensor> out;
+  for (const Tensor& x : in) {
+    if (!x.defined())
+      fail<ValueError>(
+          op, {.what = str("operand ", &x - in.data(), " is undefined"), .expected = "a tensor"});
+    out.push_back(x);
+    while (out.back().dim() < rank) out.back() = out.back().unsqueeze(0);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Tensor> Hstack::composite(Inputs in, const NoAttrs&) {
+  const std::vector<Tensor> columns = of_rank("hstack", in, 1);
+  return {cat(columns, columns[0].dim() == 1 ? 0 : 1)};
+}
+
+std::vector<Tensor> Vstack::composite(Inputs in, const NoAttrs&) {
+  return {cat(of_rank("vstack", in, 2), 0)};
 }
 
 }  // namespace mezzo::op

@@ -1,15 +1,20 @@
-// The composites of diag, trace, pixel_shuffle and pixel_unshuffle.
+// The composites of diag, diff, pixel_shuffle, pixel_unshuffle, repeat_interleave, tile and trace.
 #include "../../tensor/ops/rearrange.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "../../tensor/core/checked_size.h"
 #include "../../tensor/core/registry.h"
 #include "../../tensor/text/text.h"
+#include "../ops/compare.h"
 #include "../ops/create.h"
 #include "../ops/gather.h"
+#include "../ops/index.h"
 #include "../ops/operators.h"
+#include "../ops/rearrange.h"
 #include "../ops/reduce.h"
+#include "../ops/search.h"
 
 namespace mezzo::op {
 
@@ -56,11 +61,49 @@ std::vector<Tensor> Diag::composite(Inputs in, const Attrs& attrs) {
   const std::int64_t first = attrs.diagonal < 0 ? shift * n : shift;
   const Tensor whole =
       zeros({checked_product({n, n}, "diag")}, {.dtype = x.dtype(), .device = x.device()});
-  const Tensor places =
-      arange(static_cast<double>(x.shape()[0]), {.dtype = DType::i64, .device = x.device()}) *
-          (n + 1) +
-      first;
+  const Tensor places = arange(x.shape()[0], {.device = x.device()}) * (n + 1) + first;
   return {scatter(whole, 0, places, x).view({n, n})};
+}
+
+std::vector<Tensor> Diff::composite(Inputs in, const Attrs& attrs) {
+  Tensor x = in[0];
+  if (attrs.n < 0)
+    fail<ValueError>("diff", {.what = "a negative number of differences", .got = str(attrs.n)});
+  if (x.dim() == 0)
+    fail<ShapeError>("diff", {.what = "a 0-dim tensor has no neighbours",
+                              .got = str(x),
+                              .expected = "at least 1 dimension"});
+  const int dim = wrap_dim(attrs.dim, x.dim(), "diff");
+  if (attrs.n == 0) return {x.clone()};
+  const std::int64_t kept = std::max<std::int64_t>(x.shape()[dim] - attrs.n, 0);
+  if (kept == 0 || x.numel() == 0) return {x.narrow(dim, 0, kept).clone()};
+  for (std::int64_t left = attrs.n; left > 0; --left) {
+    const std::int64_t pairs = x.shape()[dim] - 1;
+    const Tensor later = x.narrow(dim, 1, pairs), earlier = x.narrow(dim, 0, pairs);
+    x = x.dtype() == DType::boolean ? ne(later, earlier) : later - earlier;
+  }
+  return {x};
+}
+
+std::vector<Tensor> RepeatInterleave::composite(Inputs in, const Attrs& attrs) {
+  const Tensor &x = in[0], &repeats = in[1];
+  const int dim = attrs.dim;
+  if (!repeats.defined()) {
+    Shape repeated = x.shape(), merged = x.shape();
+    repeated.insert(dim + 1, attrs.times);
+    merged[dim] = checked_product({merged[dim], attrs.times}, "repeat_interleave");
+    return {x.unsqueeze(dim + 1).expand(repeated).clone().view(merged)};
+  }
+  const Tensor ends = cumsum(repeats.to(DType::i64), 0);
+  const Tensor places = arange(attrs.total, {.device = x.device()});
+  return {index_select(x, dim, searchsorted(ends, places, {.right = true}))};
+}
+
+std::vector<Tensor> Tile::composite(Inputs in, const Attrs& attrs) {
+  Shape repeats;
+  for (int d = attrs.dims.rank(); d < in[0].dim(); ++d) repeats.push_back(1);
+  for (const std::int64_t times : attrs.dims) repeats.push_back(times);
+  return {repeat(in[0], repeats)};
 }
 
 std::vector<Tensor> PixelShuffle::composite(Inputs in, const Attrs& attrs) {

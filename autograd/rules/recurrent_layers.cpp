@@ -109,6 +109,11 @@ struct Stack {
       for (std::size_t d = 0; d < directions; ++d) {
         const Inputs w = of(layer * directions + d);
         op::require_weights(name, kind, w[0], w[1], w[4]);
+        if (layer == 0 && w[0].dim() == 2 && w[0].shape()[1] != features)
+          fail<ShapeError>(name,
+                           {.what = "the input has the wrong number of features",
+                            .got = str("input ", str(x), " and weight_ih of layer 0 ", str(w[0])),
+                            .expected = str(w[0].shape()[1], " features")});
         if (w[0].dim() != 2 || w[0].shape()[1] != features || w[1].dim() != 2)
           fail<ShapeError>(name, {.what = str("weights of layer ", layer, " do not fit its input"),
                                   .got = str(str(w[0]), " and ", w[1]),

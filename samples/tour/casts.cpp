@@ -54,7 +54,7 @@ Pass run_block(const char* level) {
 
 /** Calls binary_cross_entropy and what replaces it, on probabilities of f16. */
 void call_banned(CastsFinding& found) {
-  const Tensor logits = tensor({-2, 3}), y = tensor({0, 1});
+  const Tensor logits = tensor({-2., 3}), y = tensor({0., 1});
   found.loss_f32 = binary_cross_entropy(sigmoid(logits), y).item<double>();
   const amp::autocast on;
   const Tensor half = logits.to(f16);

@@ -79,7 +79,7 @@ void tell_ops(Guide& guide, const OverflowFinding& found) {
 
 OverflowFinding find_overflow() {
   OverflowFinding found;
-  const Tensor whole = arange(65000, 66000);
+  const Tensor whole = arange(65000.0, 66000);
   const Tensor stored = whole.to(f16).to(f32);
   const Tensor finite = isfinite(stored);
   found.largest = max(where(finite, stored, zeros_like(stored))).item<double>();

@@ -180,10 +180,19 @@ template <class T> std::vector<T> Tensor::to_vector() const {
 #define MZ_INSTANTIATE(T)                    \
   template MZ_API T Tensor::item<T>() const; \
   template MZ_API std::vector<T> Tensor::to_vector<T>() const;
+// Every integer type by its own name: std::int64_t is one of long and long long.
 MZ_INSTANTIATE(bool)
-MZ_INSTANTIATE(std::uint8_t)
+MZ_INSTANTIATE(char)
+MZ_INSTANTIATE(signed char)
+MZ_INSTANTIATE(unsigned char)
+MZ_INSTANTIATE(short)
+MZ_INSTANTIATE(unsigned short)
 MZ_INSTANTIATE(int)
-MZ_INSTANTIATE(std::int64_t)
+MZ_INSTANTIATE(unsigned)
+MZ_INSTANTIATE(long)
+MZ_INSTANTIATE(unsigned long)
+MZ_INSTANTIATE(long long)
+MZ_INSTANTIATE(unsigned long long)
 MZ_INSTANTIATE(float)
 MZ_INSTANTIATE(double)
 #undef MZ_INSTANTIATE

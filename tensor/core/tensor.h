@@ -140,8 +140,9 @@ class MZ_API Tensor : public TensorMethods {
     return static_cast<char*>(self().storage->data()) +
            impl_->offset * static_cast<std::int64_t>(item_size(impl_->dtype));
   }
-  /** Returns the single element, converted to T. Synchronises with the device. Errors: ShapeError
-   *  unless numel is 1. */
+  /** Returns the single element, converted to T: an integer type, bool, float or double. Converted
+   *  as by to(): an integer that T does not hold is the nearest one that it holds, bool excepted.
+   *  Synchronises with the device. Errors: ShapeError unless numel is 1. */
   template <class T> T item() const;
   /** Returns the single element as a double. Errors: as above; ValueError for an integer that a
    *  double does not hold exactly, for which there is item<std::int64_t>(). */
@@ -361,6 +362,13 @@ class Tensor::RowIterator {
   Tensor x_;
   std::int64_t row_;
 };
+
+// x[0, 1] is x[1] in C++20, by the comma operator. It does not compile: write x[{0, 1}] or x[0][1].
+#if defined(__clang__)
+#  pragma clang diagnostic error "-Wdeprecated-comma-subscript"
+#elif defined(__GNUC__)
+#  pragma GCC diagnostic error "-Wcomma-subscript"
+#endif
 
 /** Returns a short description for errors: "f16[8,64]@cuda:0", or "undefined". */
 MZ_API std::string str(const Tensor& tensor);

@@ -204,6 +204,23 @@ struct Lerp {
   }
 };
 
+/** Of equal operands both get half of the gradient, infinite ones too. */
+struct Logaddexp {
+  static constexpr OpTraits traits{.name = "logaddexp",
+                                   .precision = Precision::promote,
+                                   .summary = "log(exp(a) + exp(b)), without overflow",
+                                   .inputs = 2,
+                                   .needs = {input(0) | input(1), input(0) | input(1)}};
+  template <class V> MZ_HD static V forward(const V& a, const V& b) {
+    const V larger = select((a >= b) | (a != a), a, b), smaller = select(a >= b, b, a);
+    return larger + log1p(exp(select(a == b, V(0), smaller - larger)));
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
+    const V lead = select(a == b, num<V>(0), V(I == 0 ? b - a : a - b));
+    return g / (1 + exp(bounded(lead, 80)));
+  }
+};
+
 struct Maximum {
   static constexpr OpTraits traits = [] {
     OpTraits t = boolean_binary("maximum", "the larger of a and b", input(0) | input(1),
@@ -320,7 +337,8 @@ struct TruncDivide {
   }
 };
 
-using ArithmeticOps = type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Maximum,
-                                Minimum, Mul, Remainder, Rsub, Sub, TruncDivide>;
+using ArithmeticOps =
+    type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Logaddexp, Maximum,
+              Minimum, Mul, Remainder, Rsub, Sub, TruncDivide>;
 
 }  // namespace mezzo::op

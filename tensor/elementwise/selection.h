@@ -93,6 +93,30 @@ struct MaskedScale {
   }
 };
 
+struct NanToNum {
+  static constexpr OpTraits traits{.name = "nan_to_num",
+                                   .precision = Precision::match,
+                                   .summary = "numbers in place of nan and infinities",
+                                   .needs = {input(0)},
+                                   .in_place = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  struct Attrs {
+    double nan = 0, posinf = 0, neginf = 0;
+  };
+  template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
+    if constexpr (std::is_integral_v<V>)
+      return static_cast<void>(attrs), x;
+    else
+      return select(x != x, num<V>(attrs.nan),
+                    select(x == INFINITY, num<V>(attrs.posinf),
+                           select(x == -INFINITY, num<V>(attrs.neginf), x)));
+  }
+  template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs&) {
+    return select((x < INFINITY) & (x > -INFINITY), g, 0);
+  }
+};
+
 struct Where {
   static constexpr OpTraits traits{.name = "where",
                                    .precision = Precision::promote,
@@ -114,6 +138,6 @@ struct Where {
   }
 };
 
-using SelectionOps = type_list<Clamp, MaskedFill, MaskedScale, Where>;
+using SelectionOps = type_list<Clamp, MaskedFill, MaskedScale, NanToNum, Where>;
 
 }  // namespace mezzo::op

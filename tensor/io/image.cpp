@@ -123,20 +123,24 @@ class Jpeg {
     created_ = true;
     ::jpeg_mem_src(&decoder_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     ::jpeg_read_header(&decoder_, TRUE);
-    decoder_.out_color_space = JCS_RGB;
+    const bool cmyk =
+        decoder_.jpeg_color_space == JCS_CMYK || decoder_.jpeg_color_space == JCS_YCCK;
+    decoder_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
     return true;
   }
-  /** Decodes into 3 * width() * height() bytes; returns whether the image is whole. */
+  /** Decodes into channels() * width() * height() bytes; returns whether the image is whole. */
   bool decode(unsigned char* to) {
     if (setjmp(target_) != 0) return false;
     ::jpeg_start_decompress(&decoder_);
     while (decoder_.output_scanline < decoder_.output_height) {
-      JSAMPROW row = to + std::size_t{3} * decoder_.image_width * decoder_.output_scanline;
+      JSAMPROW row = to + channels() * decoder_.image_width * decoder_.output_scanline;
       ::jpeg_read_scanlines(&decoder_, &row, 1);
     }
     ::jpeg_finish_decompress(&decoder_);
     return true;
   }
+  /** Returns 4 for CMYK, else 3. */
+  std::size_t channels() const { return decoder_.out_color_space == JCS_CMYK ? 4 : 3; }
   std::uint32_t width() const { return decoder_.image_width; }
   std::uint32_t height() const { return decoder_.image_height; }
   /** Returns the most pixels that a byte can hold: a block of 8x8 has at least one bit by Huffman's
@@ -159,14 +163,31 @@ class Jpeg {
   bool created_ = false;
 };
 
+/** Converts CMYK pixels to RGB in place, as Pillow does: inks are stored inverted, which is Adobe's
+ *  convention, and absorb light one after the other, without a colour profile. */
+void cmyk_to_rgb(std::vector<unsigned char>& pixels) {
+  const auto product = [](unsigned a, unsigned b) {  // a * b / 255, rounded to nearest
+    const unsigned t = a * b + 128;
+    return ((t >> 8) + t) >> 8;
+  };
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < pixels.size(); i += 4) {
+    const unsigned light = pixels[i + 3];
+    for (std::size_t c = 0; c < 3; ++c)
+      pixels[end++] = static_cast<unsigned char>(light - product(255U - pixels[i + c], light));
+  }
+  pixels.resize(end);
+}
+
 Tensor jpeg(const ByteReader& file, const Bytes& bytes) {
   Jpeg image;
   if (!image.begin(bytes)) refuse(file, "JPEG", image.reason());
   require_pixels(file, image.width(), image.height(), image.most_per_byte());
   std::vector<unsigned char> pixels;
   or_out_of_memory(file.subject(),
-                   [&] { pixels.resize(std::size_t{3} * image.width() * image.height()); });
+                   [&] { pixels.resize(image.channels() * image.width() * image.height()); });
   if (!image.decode(pixels.data())) refuse(file, "JPEG", image.reason());
+  if (image.channels() == 4) cmyk_to_rgb(pixels);
   return planes(pixels, 3, image.height(), image.width());
 }
 

@@ -108,10 +108,53 @@ void require_full_buffer(const ByteReader& file, const FileHeader& header) {
          .hint = at > file.size() - header.buffer ? "the file is truncated" : ""});
 }
 
+/** Another format of weights, by its first bytes. */
+struct OtherFormat {
+  std::string_view magic, name, convert;
+};
+
+constexpr std::string_view kFromTorch =
+    "convert it in Python: safetensors.torch.save_file(torch.load(\"x.pt\", weights_only=True), "
+    "\"x.safetensors\")";
+constexpr std::string_view kFromGguf =
+    "convert it in Python: safetensors.numpy.save_file({t.name: gguf.quants.dequantize(t.data, "
+    "t.tensor_type) for t in gguf.GGUFReader(\"x.gguf\").tensors}, \"x.safetensors\")";
+constexpr std::string_view kFromHdf5 =
+    "convert it in Python: d = {}; h5py.File(\"x.h5\").visititems(lambda n, v: d.update({n: "
+    "v[()]}) "
+    "if isinstance(v, h5py.Dataset) else None); safetensors.numpy.save_file(d, \"x.safetensors\")";
+constexpr OtherFormat kOtherFormats[] = {
+    {"PK\x03\x04", "a PyTorch file (.pt, .pth, .bin: a zip archive of pickled objects)",
+     kFromTorch},
+    {"\x80\x02", "a PyTorch file (.pt, .pth, .bin: pickled objects)", kFromTorch},
+    {"GGUF", "a GGUF file (of llama.cpp)", kFromGguf},
+    {"\x89HDF\r\n\x1a\n", "an HDF5 file (.h5, .hdf5, as Keras writes)", kFromHdf5},
+    {"\x93NUMPY", "a NumPy file (.npy)", "use load_npy()"},
+};
+
+/** Throws FormatError for a file of another known format. */
+void refuse_other_formats(const ByteReader& file) {
+  const std::uint64_t size = std::min<std::uint64_t>(file.size(), 64);
+  const std::vector<std::byte> bytes = file.bytes(0, size);
+  const std::string_view start(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const OtherFormat& format : kOtherFormats)
+    if (start.starts_with(format.magic)) {
+      // The name of an archive's first member stands in its first bytes.
+      const bool numpy =
+          format.magic.starts_with("PK") && start.find(".npy") != std::string_view::npos;
+      fail<FormatError>(file.subject(),
+                        {.what = "this is not a safetensors file",
+                         .got = std::string(numpy ? "a NumPy archive (.npz)" : format.name),
+                         .expected = "safetensors",
+                         .hint = std::string(numpy ? "use load_npz()" : format.convert)});
+    }
+}
+
 }  // namespace
 
 FileHeader read_header(const ByteReader& file) {
   require_json(file.subject(), "safetensors files");
+  refuse_other_formats(file);
   constexpr std::uint64_t kPrefix = 8;
   const std::uint64_t length = file.little_u64(0);
   if (length > kMostHeaderBytes)

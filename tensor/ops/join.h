@@ -36,7 +36,29 @@ struct Stack {
   static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
 };
 
-using JoinOps = type_list<Cat, Stack>;
+/** Tensors joined along dimension 1, or 0 if they are 1-D; 0-dim tensors become 1-D. */
+struct Hstack {
+  static constexpr OpTraits traits{.name = "hstack",
+                                   .precision = Precision::promote,
+                                   .summary = "joins tensors side by side",
+                                   .inputs = kVariadic,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
+};
+
+/** Tensors joined along dimension 0; those of fewer than 2 dimensions become rows. */
+struct Vstack {
+  static constexpr OpTraits traits{.name = "vstack",
+                                   .precision = Precision::promote,
+                                   .summary = "joins tensors below each other",
+                                   .inputs = kVariadic,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
+};
+
+using JoinOps = type_list<Cat, Hstack, Stack, Vstack>;
 
 /** Returns true for operands that cat skips: 1-D tensors of size 0. */
 inline bool cat_skips(const Shape& shape) { return shape.rank() == 1 && shape[0] == 0; }

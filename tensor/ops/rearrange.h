@@ -1,4 +1,5 @@
-// Composites of shape ops: diag, trace, pixel_shuffle, pixel_unshuffle.
+// Composites of shape ops: diag, diff, pixel_shuffle, pixel_unshuffle,
+// repeat_interleave, tile, trace.
 #pragma once
 
 #include "../core/op.h"
@@ -49,6 +50,49 @@ struct Trace {
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
-using RearrangeOps = type_list<Diag, PixelShuffle, PixelUnshuffle, Trace>;
+/** Differences of neighbours along `dim`, taken n times. */
+struct Diff {
+  static constexpr OpTraits traits{.name = "diff",
+                                   .precision = Precision::match,
+                                   .summary = "differences of neighbouring elements",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  struct Attrs {
+    std::int64_t n = 1, dim = -1;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** Each element of operand 0 `times` times in a row; operand 1, if defined, has the number of times
+ *  for each index of `dim`, `total` in all. */
+struct RepeatInterleave {
+  static constexpr OpTraits traits{.name = "repeat_interleave",
+                                   .precision = Precision::match,
+                                   .summary = "repeats each element in place",
+                                   .inputs = 2,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  struct Attrs {
+    std::int64_t times = 1, total = 0;
+    int dim = 0;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+/** As Repeat; dimensions that `dims` does not name are not repeated. */
+struct Tile {
+  static constexpr OpTraits traits{.name = "tile",
+                                   .precision = Precision::match,
+                                   .summary = "repeats a tensor along its last dimensions",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  struct Attrs {
+    Shape dims;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using RearrangeOps =
+    type_list<Diag, Diff, PixelShuffle, PixelUnshuffle, RepeatInterleave, Tile, Trace>;
 
 }  // namespace mezzo::op

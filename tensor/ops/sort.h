@@ -1,4 +1,5 @@
-// Ops that order the elements along a dimension: sort, argsort, topk, kthvalue.
+// Ops that order the elements along a dimension: sort, argsort, topk, kthvalue,
+// quantile.
 #pragma once
 
 #include "../core/op.h"
@@ -78,6 +79,23 @@ struct Kthvalue {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
-using SortOps = type_list<Argsort, Kthvalue, Sort, Topk>;
+/** How Quantile chooses between two elements; the values of QuantileInterpolation. */
+enum class Interpolation : std::uint8_t { linear, lower, higher, midpoint, nearest };
+
+/** The elements of operand 0 below which the shares in operand 1 lie. */
+struct Quantile {
+  static constexpr OpTraits traits{.name = "quantile",
+                                   .precision = Precision::match,
+                                   .summary = "values below which given shares of the elements lie",
+                                   .inputs = 2};
+  struct Attrs {
+    std::optional<std::int64_t> dim;  // not set: of all elements
+    bool keepdim = false;
+    Interpolation interpolation = Interpolation::linear;
+  };
+  static std::vector<Tensor> composite(Inputs in, const Attrs& attrs);
+};
+
+using SortOps = type_list<Argsort, Kthvalue, Quantile, Sort, Topk>;
 
 }  // namespace mezzo::op

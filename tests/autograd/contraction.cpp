@@ -25,7 +25,7 @@ TEST_CASE("tensordot and bilinear run in the promoted dtype", "[contraction]") {
 }
 
 TEST_CASE("prelu propagates nan and uses the slope at 0", "[contraction]") {
-  const Tensor x = tensor({0, -2, 3}, {.requires_grad = true}),
+  const Tensor x = tensor({0., -2, 3}, {.requires_grad = true}),
                w = tensor({0.5}, {.requires_grad = true});
   sum(prelu(x, w)).backward();
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0.5, 0.5, 1});

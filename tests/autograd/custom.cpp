@@ -114,7 +114,7 @@ TEST_CASE("a user function may save its own result", "[custom]") {
 }
 
 TEST_CASE("the attachment of a user function is freed with the saved tensors", "[custom]") {
-  const Tensor x = tensor({1, 2, 3}, {.requires_grad = true});
+  const Tensor x = tensor({1., 2, 3}, {.requires_grad = true});
   const Tensor y = sum(custom_function<Attached>(x));
   y.backward({}, true);
   CHECK_FALSE(Attached::kept.expired());
@@ -125,7 +125,7 @@ TEST_CASE("the attachment of a user function is freed with the saved tensors", "
 }
 
 TEST_CASE("functions may have several results; unused ones get no gradient", "[custom]") {
-  const Tensor a = tensor(1, {.requires_grad = true}), b = tensor(2, {.requires_grad = true});
+  const Tensor a = tensor(1.0, {.requires_grad = true}), b = tensor(2.0, {.requires_grad = true});
   const std::vector<Tensor> swapped = custom_function<Swap>(a, b);
   sum(swapped[0] * 5).backward();
   CHECK(b.grad().item<double>() == 5);
@@ -133,7 +133,7 @@ TEST_CASE("functions may have several results; unused ones get no gradient", "[c
 }
 
 TEST_CASE("a user function can ask which arguments need a gradient", "[custom]") {
-  const Tensor a = tensor({2, 3}), b = tensor({5, 7}, {.requires_grad = true});
+  const Tensor a = tensor({2., 3}), b = tensor({5., 7}, {.requires_grad = true});
   sum(custom_function<Product>(a, b)).backward();
   CHECK(Product::in_forward == std::vector{false, true});
   CHECK(Product::in_backward == std::vector{false, true});
@@ -156,7 +156,7 @@ TEST_CASE("an op with more results than OutSpecs can hold is refused", "[custom]
 
 TEST_CASE("an op struct outside the library has dtypes, tag and both derivatives", "[custom]") {
   CHECK(op_info<Cube>.traits.precision == Precision::f32);
-  CHECK(apply<Cube>(tensor({1, 2, -3})).to_vector<double>() == std::vector<double>{1, 8, -27});
+  CHECK(apply<Cube>(tensor({1., 2, -3})).to_vector<double>() == std::vector<double>{1, 8, -27});
   CHECK(apply<Cube>(tensor(2, {.dtype = f16})).dtype() == f16);
   const auto f = [](const std::vector<Tensor>& x) { return std::vector{apply<Cube>(x[0])}; };
   const Tensor x = tensor({0.3, -0.8}, {.dtype = f64, .requires_grad = true});

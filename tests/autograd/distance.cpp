@@ -32,7 +32,7 @@ TEST_CASE("norms of nan, infinity and zero", "[norm]") {
     CHECK((p > 0 ? of_infinity == kInf : std::isfinite(of_infinity)));
   }
   CHECK(vector_norm(tensor({1, kNan, 0, kInf}, {4}), {}, {.p = 0}).item<double>() == 3);
-  CHECK(vector_norm(tensor({1, 0, 2}, {3}), {}, {.p = -1}).item<double>() == 0);
+  CHECK(vector_norm(tensor({1., 0, 2}, {3}), {}, {.p = -1}).item<double>() == 0);
   for (const double p : {0.0, 0.5, 1.0, 2.0, 3.0})
     CHECK(norm(zeros({0}), {}, {.p = p}).item<double>() == 0);
   CHECK_THROWS_AS(norm(zeros({0}), {}, {.p = kInf}), ShapeError);
@@ -65,10 +65,10 @@ TEST_CASE("normalize divides by at least eps", "[norm]") {
   CHECK(y.to_vector<double>() == Values{0, 0, 0.6, 0.8});
   y.backward(tensor({1, 2, 0, 0}, {2, 2}, {.dtype = f64}));
   CHECK(x.grad().to_vector<double>() == Values{1e12, 2e12, 0, 0});
-  CHECK(normalize(tensor({3, -4}, {2}), {.p = kInf, .dim = 0}).to_vector<float>() ==
+  CHECK(normalize(tensor({3., -4}, {2}), {.p = kInf, .dim = 0}).to_vector<float>() ==
         std::vector<float>{0.75, -1});
   CHECK(std::isnan(normalize(tensor({1, kNan}, {1, 2})).to_vector<double>()[0]));
-  CHECK(normalize(tensor({-3}, Shape{}), {.dim = 0}).item<double>() == -1);
+  CHECK(normalize(tensor({-3.}, Shape{}), {.dim = 0}).item<double>() == -1);
   CHECK_THROWS_AS(normalize(zeros({3})), IndexError);
   CHECK_THROWS_WITH_AS_TEXT(normalize(zeros({3, 2}, {.dtype = i64})), DtypeError,
                             "normalize: not defined for i64");
@@ -78,7 +78,7 @@ TEST_CASE("matrix norms: ties, nan, dimensions, empty tensors", "[norm]") {
   const Tensor x = leaf({1, -1, -1, 1}, {2, 2});
   matrix_norm(x, 1).backward();
   CHECK(x.grad().to_vector<double>() == Values{0.5, -0.5, -0.5, 0.5});
-  const Tensor y = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor y = tensor({1., 2, 3, 4, 5, 6}, {2, 3});
   CHECK(matrix_norm(y, 1).item<double>() == 9);
   CHECK(matrix_norm(y, -1).item<double>() == 5);
   CHECK(matrix_norm(y, kInf).item<double>() == 15);
@@ -127,8 +127,9 @@ TEST_CASE("cosine similarity with a zero vector and with itself", "[distance]") 
   CHECK(y.to_vector<double>() == Values{0, 1});
   sum(y).backward();
   for (const double g : a.grad().to_vector<double>()) CHECK(std::isfinite(g));
-  CHECK(cosine_similarity(tensor({2}, {1}), tensor({1, 1, 1, 1}, {4}), {.dim = 0}).item<double>() ==
-        1);
+  CHECK(
+      cosine_similarity(tensor({2.}, {1}), tensor({1., 1, 1, 1}, {4}), {.dim = 0}).item<double>() ==
+      1);
   CHECK_THROWS_AS(cosine_similarity(zeros({3}), zeros({3})), IndexError);
   CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}), zeros({3, 4})), ShapeError);
   CHECK_THROWS_AS(cosine_similarity(zeros({3, 2}, {.dtype = i64}), zeros({3, 2})), DtypeError);
@@ -216,7 +217,7 @@ TEST_CASE("renorm scales only the rows whose norm is above the maximum", "[norm]
   const Values g = x.grad().to_vector<double>();
   CHECK(Values(g.begin() + 2, g.end()) == Values{1, 1, 1, 1});
   CHECK(std::isnan(renorm(tensor({kNan, 4}, {1, 2}), 2, 0, 1).to_vector<double>()[0]));
-  CHECK(renorm(tensor({3, 4}, {1, 2}), 2, 0, 0).to_vector<double>() == Values{0, 0});
+  CHECK(renorm(tensor({3., 4}, {1, 2}), 2, 0, 0).to_vector<double>() == Values{0, 0});
   const Tensor wide = ones({4, 6}), view = wide.slice(1, 0, 6, 2);
   renorm_(view, 1, -1, 2);
   CHECK(std::abs(wide.to_vector<double>()[0] - 0.5) < 1e-6);

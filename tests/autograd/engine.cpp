@@ -102,7 +102,7 @@ TEST_CASE("grad() of an input that the outputs do not depend on", "[engine]") {
   const auto square_of = [&] { return sum(x * x); };
   CHECK_THROWS_WITH_AS_TEXT(grad(square_of(), stranger), StateError, "does not take part");
   CHECK_FALSE(grad(square_of(), stranger, {.allow_unused = true}).defined());
-  CHECK_THROWS_WITH_AS_TEXT(grad(square_of(), tensor(1)), StateError, "requires no gradient");
+  CHECK_THROWS_WITH_AS_TEXT(grad(square_of(), tensor(1.0)), StateError, "requires no gradient");
 }
 
 TEST_CASE("gradients of gradients", "[engine]") {
@@ -177,7 +177,7 @@ TEST_CASE("invalid in-place operations are rejected and change nothing", "[engin
 }
 
 TEST_CASE("an operand that overlaps the written tensor is read before the write", "[engine]") {
-  const Tensor x = tensor({1, 2, 3, 4});
+  const Tensor x = tensor({1., 2, 3, 4});
   x.slice(0, 1, 4) += x.slice(0, 0, 3);
   CHECK(values(x) == std::vector<double>{1, 3, 5, 7});
 }
@@ -361,7 +361,7 @@ TEST_CASE("NoGrad and detach stop recording", "[engine]") {
 
 TEST_CASE("gradients have the dtype of their tensor", "[engine]") {
   const Tensor half = tensor({1, 2}, {.dtype = f16, .requires_grad = true});
-  const Tensor wide = tensor({3, 4}, {.requires_grad = true});
+  const Tensor wide = tensor({3., 4}, {.requires_grad = true});
   sum(half * wide).backward();
   CHECK(half.grad().dtype() == f16);
   CHECK(wide.grad().dtype() == f32);
@@ -382,6 +382,6 @@ TEST_CASE("gradcheck finds a wrong derivative", "[engine]") {
   CHECK_FALSE(result.ok);
   CHECK(result.report.find("d output 0[0] / d input 0[0]: analytic 2.001") == 0);
   CHECK_THROWS_WITH_AS_TEXT(gradcheck([](const std::vector<Tensor>& in) { return in; },
-                                      {tensor(1, {.requires_grad = true})}),
+                                      {tensor(1.0, {.requires_grad = true})}),
                             DtypeError, "double precision");
 }

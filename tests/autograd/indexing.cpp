@@ -138,12 +138,12 @@ TEST_CASE("indexing rejects wrong dtypes and shapes") {
 }
 
 TEST_CASE("of several writes to one element the last in index order wins") {
-  CHECK(scatter(zeros({3}), 0, ints({1, 2, 1}), tensor({5, 6, 7})).to_vector<double>() ==
+  CHECK(scatter(zeros({3}), 0, ints({1, 2, 1}), tensor({5., 6, 7})).to_vector<double>() ==
         std::vector<double>{0, 7, 6});
-  CHECK(index_put(zeros({3}), {ints({1, -1, 1})}, tensor({5, 6, 7})).to_vector<double>() ==
+  CHECK(index_put(zeros({3}), {ints({1, -1, 1})}, tensor({5., 6, 7})).to_vector<double>() ==
         std::vector<double>{0, 7, 6});
   CHECK(
-      index_put(zeros({2, 2}), {ints({1, 1})}, tensor({5, 6, 7, 8}, {2, 2})).to_vector<double>() ==
+      index_put(zeros({2, 2}), {ints({1, 1})}, tensor({5., 6, 7, 8}, {2, 2})).to_vector<double>() ==
       std::vector<double>{0, 0, 7, 8});
 }
 

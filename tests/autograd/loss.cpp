@@ -56,7 +56,7 @@ TEST_CASE("ignored rows may hold any values", "[loss]") {
 }
 
 TEST_CASE("cross_entropy neither overflows nor rounds small losses to 0", "[loss]") {
-  const Tensor x = tensor({1000, 0, -1000, 60000, 59999, 0}, {2, 3});
+  const Tensor x = tensor({1000., 0, -1000, 60000, 59999, 0}, {2, 3});
   const std::vector<double> y =
       cross_entropy(x, indices({1, 0}), {.reduction = Reduction::none}).to_vector<double>();
   CHECK(y[0] == 1000);
@@ -101,8 +101,8 @@ TEST_CASE("cross_entropy rejects mismatched operands", "[loss]") {
 }
 
 TEST_CASE("i32 targets are accepted, and class weights get no gradient", "[loss]") {
-  const Tensor x = tensor({1, 2, 3, 3, 2, 0}, {2, 3}, {.requires_grad = true});
-  const Tensor weight = tensor({1, 2, 3}, {.requires_grad = true});
+  const Tensor x = tensor({1., 2, 3, 3, 2, 0}, {2, 3}, {.requires_grad = true});
+  const Tensor weight = tensor({1., 2, 3}, {.requires_grad = true});
   const Tensor loss = cross_entropy(x, indices({2, 0}).to(i32), {.weight = weight});
   CHECK(loss.item<double>() ==
         cross_entropy(x, indices({2, 0}), {.weight = weight}).item<double>());
@@ -126,8 +126,8 @@ TEST_CASE("nll_loss: ignored targets, classes out of range", "[loss]") {
 }
 
 TEST_CASE("losses at kinks have the documented gradients", "[loss]") {
-  const Tensor x = tensor({1, 2, 3}, {.requires_grad = true});
-  const Tensor t = tensor({1, 3, 2}, {.requires_grad = true});
+  const Tensor x = tensor({1., 2, 3}, {.requires_grad = true});
+  const Tensor t = tensor({1., 3, 2}, {.requires_grad = true});
   const LossOptions sum{.reduction = Reduction::sum};
   CHECK(grad(l1_loss(x, t, sum), x).to_vector<double>() == std::vector<double>{0, -1, 1});
   CHECK(grad(l1_loss(x, t, sum), t).to_vector<double>() == std::vector<double>{0, 1, -1});
@@ -141,8 +141,8 @@ TEST_CASE("losses at kinks have the documented gradients", "[loss]") {
 
 TEST_CASE("binary_cross_entropy clamps its logarithms and rejects values outside [0, 1]",
           "[loss]") {
-  const Tensor x = tensor({0, 1, 0, 1}, {.requires_grad = true});
-  const Tensor t = tensor({0, 1, 1, 0});
+  const Tensor x = tensor({0., 1, 0, 1}, {.requires_grad = true});
+  const Tensor t = tensor({0., 1, 1, 0});
   const Tensor loss = binary_cross_entropy(x, t, {.reduction = Reduction::none});
   CHECK(loss.to_vector<double>() == std::vector<double>{0, 0, 100, 100});
   const Tensor total = binary_cross_entropy(x, t, {.reduction = Reduction::sum});
@@ -153,12 +153,12 @@ TEST_CASE("binary_cross_entropy clamps its logarithms and rejects values outside
   CHECK_THROWS_WITH_AS_TEXT(
       binary_cross_entropy(tensor({0.5, -0.25, 2}), ones({3})), ValueError,
       "binary_cross_entropy: x must hold probabilities; got -0.25 at element 1 of f32[3]@cpu");
-  CHECK(std::isnan(binary_cross_entropy(tensor(NAN), tensor(1)).item<double>()));
+  CHECK(std::isnan(binary_cross_entropy(tensor(NAN), tensor(1.0)).item<double>()));
 }
 
 TEST_CASE("binary_cross_entropy_with_logits does not overflow", "[loss]") {
-  const Tensor x = tensor({1000, -1000, 1000, -1000}, {.requires_grad = true});
-  const Tensor t = tensor({1, 0, 0, 1});
+  const Tensor x = tensor({1000., -1000, 1000, -1000}, {.requires_grad = true});
+  const Tensor t = tensor({1., 0, 0, 1});
   CHECK(
       binary_cross_entropy_with_logits(x, t, {.reduction = Reduction::none}).to_vector<double>() ==
       std::vector<double>{0, 0, 1000, 1000});
@@ -167,8 +167,8 @@ TEST_CASE("binary_cross_entropy_with_logits does not overflow", "[loss]") {
 }
 
 TEST_CASE("kl_div is exactly 0 where the target is 0", "[loss]") {
-  const Tensor x = tensor({-1, -2}, {.requires_grad = true}),
-               t = tensor({0, 1}, {.requires_grad = true});
+  const Tensor x = tensor({-1., -2}, {.requires_grad = true}),
+               t = tensor({0., 1}, {.requires_grad = true});
   const Tensor loss = kl_div(x, t, {.reduction = Reduction::none});
   CHECK(loss.to_vector<double>() == std::vector<double>{0, 2});
   for (const bool create_graph : {false, true}) {
@@ -211,12 +211,12 @@ TEST_CASE("differing shapes are warned about once", "[loss]") {
 }
 
 TEST_CASE("margin losses: kinks, overflow, mismatched operands", "[loss]") {
-  const Tensor x = tensor({1, 2, 3}, {.requires_grad = true}), y = tensor({1, 1, 4});
+  const Tensor x = tensor({1., 2, 3}, {.requires_grad = true}), y = tensor({1., 1, 4});
   CHECK(grad(margin_ranking_loss(x, y, ones({3}), {.reduction = Reduction::sum}), x)
             .to_vector<double>() == std::vector<double>{0, 0, -1});
-  CHECK(soft_margin_loss(tensor({1000, -1000}), ones({2}), {.reduction = Reduction::none})
+  CHECK(soft_margin_loss(tensor({1000., -1000}), ones({2}), {.reduction = Reduction::none})
             .to_vector<double>() == std::vector<double>{0, 1000});
-  const Tensor scores = tensor({9, 1, 2, 0, 0, 0}, {2, 3}, {.requires_grad = true});
+  const Tensor scores = tensor({9., 1, 2, 0, 0, 0}, {2, 3}, {.requires_grad = true});
   const Tensor loss = multi_margin_loss(scores, indices({0, 1}));
   CHECK(loss.item<double>() == Approx(1.0 / 3));
   CHECK(grad(loss, scores).to_vector<float>()[0] == 0);

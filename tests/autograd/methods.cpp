@@ -130,16 +130,18 @@ TEST_CASE("tensors from vectors and nested braces", "[methods]") {
   CHECK(tensor(floats).to_vector<double>() == std::vector<double>{0.5, 1.5});
   CHECK(tensor(large, {.dtype = i64}).item<std::int64_t>() == large[0]);
   CHECK(tensor(std::vector<int>{1, 2, 3, 4}, {2, 2}).shape() == Shape{2, 2});
-  const Tensor matrix = tensor({{1, 2, 3}, {4, 5, 6}});
+  CHECK(same(tensor(large), tensor(large, {.dtype = i64})));
+  const Tensor matrix = tensor({{1., 2., 3.}, {4., 5., 6.}});
   CHECK(matrix.shape() == Shape{2, 3});
   CHECK(matrix.dtype() == f32);
   CHECK(matrix.to_vector<double>() == std::vector<double>{1, 2, 3, 4, 5, 6});
   CHECK(tensor({{0.5}}).shape() == Shape{1, 1});
+  CHECK(tensor({{1, 2}, {3, 4}}).dtype() == i64);
   const Tensor cube = tensor({{{1, 2}, {3, 4}, {5, 6}}}, {.dtype = i64});
   CHECK(cube.shape() == Shape{1, 3, 2});
   CHECK(cube.dtype() == i64);
-  CHECK_THROWS_WITH_AS_TEXT((tensor({{1, 2}, {3}})), ShapeError, "differ in length");
-  CHECK_THROWS_WITH_AS_TEXT((tensor({{{1}, {2}}, {{3}}})), ShapeError, "differ in length");
+  CHECK_THROWS_WITH_AS_TEXT((tensor({{1., 2.}, {3.}})), ShapeError, "differ in length");
+  CHECK_THROWS_WITH_AS_TEXT((tensor({{{1.}, {2.}}, {{3.}}})), ShapeError, "differ in length");
 }
 
 TEST_CASE("creation with a dtype instead of options", "[methods]") {

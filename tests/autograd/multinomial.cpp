@@ -69,7 +69,7 @@ TEST_CASE("each row has its own weights, of any number of classes", "[multinomia
 }
 
 TEST_CASE("draws depend on the seed only", "[multinomial]") {
-  const Tensor weights = arange(100).to(f32);
+  const Tensor weights = arange(100.0).to(f32);
   const auto draw = [&](bool replacement) {
     manual_seed(8);
     return multinomial(weights, 20, {.replacement = replacement}).to_vector<std::int64_t>();

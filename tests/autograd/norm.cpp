@@ -25,7 +25,7 @@ Tensor waves(const Shape& shape, DType dtype = f32) {
 
 TEST_CASE("batch_norm updates its running statistics with the unbiased variance of the batch",
           "[norm]") {
-  const Tensor x = tensor({1, 10, 2, 20, 6, 30}, {3, 2}), running_mean = full({2}, 1),
+  const Tensor x = tensor({1., 10, 2, 20, 6, 30}, {3, 2}), running_mean = full({2}, 1),
                running_var = full({2}, 4);
   const std::uint32_t version = running_mean.version();
   batch_norm(x, {.running_mean = running_mean,

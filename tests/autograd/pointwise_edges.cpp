@@ -55,7 +55,7 @@ TEST_CASE("gradients at kinks", "[pointwise]") {
 
 TEST_CASE("maximum and minimum share gradients at ties; clamp limits get them where they apply",
           "[pointwise]") {
-  const Tensor same = tensor({1, 2});
+  const Tensor same = tensor({1., 2});
   check_gradient([&](const Tensor& x) { return maximum(x, same); }, {1, 3}, {0.5, 1});
   check_gradient([&](const Tensor& x) { return minimum(x, same); }, {1, 3}, {0.5, 0});
   const Tensor x = tensor({-2, 0, 2, 0}, {.dtype = f64});
@@ -71,7 +71,7 @@ TEST_CASE("powers at zero", "[pointwise]") {
   check_gradient([](const Tensor& x) { return pow(x, 2); }, {0, 3}, {0, 6});
   check_gradient([](const Tensor& e) { return pow(0.0, e); }, {0, 2}, {0, 0});
   CHECK(values(pow(tensor({0, kNan, kInf}), 0)) == Values{1, 1, 1});
-  CHECK(std::isnan(pow(tensor(-2), 0.3).item<double>()));
+  CHECK(std::isnan(pow(tensor(-2.0), 0.3).item<double>()));
   CHECK(values(pow(tensor({kInf, -kInf, 4}), 0.5)) == Values{kInf, kInf, 2});
   const Tensor zero = tensor({0}, {.dtype = f64}).requires_grad_();
   const Tensor first = grad(pow(zero, tensor({0}, {.dtype = f64})), zero, {.create_graph = true});
@@ -88,12 +88,12 @@ TEST_CASE("nan propagates, and an unselected branch does not affect the gradient
   check_gradient([](const Tensor& t) { return atan2(t, operand(0.0)); }, {0}, {0});
   CHECK(values(ne(x, x)) == Values{1, 0});
   CHECK_FALSE(equal(x, x));
-  CHECK(equal(tensor({1, 2}), tensor({1, 2}, {.dtype = i64})));
-  CHECK_FALSE(equal(tensor({1, 2}), tensor({1})));
+  CHECK(equal(tensor({1., 2}), tensor({1, 2}, {.dtype = i64})));
+  CHECK_FALSE(equal(tensor({1., 2}), tensor({1.})));
 }
 
 TEST_CASE("activations of large arguments do not overflow", "[pointwise]") {
-  const Tensor ends = tensor({-200, 200});
+  const Tensor ends = tensor({-200., 200});
   CHECK(values(sigmoid(ends)) == Values{0, 1});
   CHECK(values(logsigmoid(ends)) == Values{-200, 0});
   CHECK(values(silu(ends)) == Values{0, 200});
@@ -157,10 +157,10 @@ TEST_CASE("in place", "[pointwise]") {
                             "div_: a floating result cannot be stored in an integer tensor");
   CHECK_THROWS_WITH_AS_TEXT(floor_divide_(n, 0), ValueError, "division by zero");
   CHECK(values(n) == Values{3, 9});
-  CHECK_THROWS_WITH_AS_TEXT(add_(tensor({1}), ones({3})), ShapeError, "add_");
+  CHECK_THROWS_WITH_AS_TEXT(add_(tensor({1.}), ones({3})), ShapeError, "add_");
   CHECK_THROWS_WITH_AS_TEXT(relu_(ones({2}).requires_grad_()), StateError, "relu_");
   // The gradient is that of the out-of-place form; the result of a comparison is a constant.
-  const Tensor w = tensor({2, -3}).requires_grad_();
+  const Tensor w = tensor({2., -3}).requires_grad_();
   const Tensor y = w * 1.0;
   relu_(mul_(y, 3));
   CHECK(values(grad(sum(y), w)) == Values{3, 0});

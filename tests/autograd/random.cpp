@@ -139,9 +139,9 @@ TEST_CASE("randint fills the whole range of integers that a dtype holds", "[rand
 }
 
 TEST_CASE("arange, linspace, eye", "[create]") {
-  CHECK(arange(3).to_vector<double>() == std::vector<double>{0, 1, 2});
-  CHECK(arange(5, 0, -2).to_vector<double>() == std::vector<double>{5, 3, 1});
-  CHECK_THROWS_WITH_AS_TEXT(arange(0, 1, -1), ValueError, "does not lead to the end");
+  CHECK(arange(3.0).to_vector<double>() == std::vector<double>{0, 1, 2});
+  CHECK(arange(5.0, 0, -2).to_vector<double>() == std::vector<double>{5, 3, 1});
+  CHECK_THROWS_WITH_AS_TEXT(arange(0.0, 1, -1), ValueError, "does not lead to the end");
   CHECK(linspace(0, 1, 5, {.dtype = f64}).to_vector<double>() ==
         std::vector<double>{0, 0.25, 0.5, 0.75, 1});
   CHECK(eye(2, 3).to_vector<int>() == std::vector<int>{1, 0, 0, 0, 1, 0});

@@ -118,7 +118,7 @@ TEST_CASE("partial sums of 16-bit values do not overflow", "[reduce]") {
 }
 
 TEST_CASE("extremes: the first of equal elements; nan is the largest", "[reduce]") {
-  const Tensor x = tensor({1, 3, 3, 0, 0, 2}, {6});
+  const Tensor x = tensor({1., 3, 3, 0, 0, 2}, {6});
   CHECK(argmax(x).item<std::int64_t>() == 1);
   CHECK(argmin(x).item<std::int64_t>() == 3);
   const Tensor with_nan = tensor({1, kNan, 5, kNan, kInf, -kInf}, {6});
@@ -240,6 +240,7 @@ TEST_CASE("softmax at infinities", "[softmax]") {
   CHECK(logsumexp(tensor({-kInf, -kInf}, {2}), 0).item<double>() == -kInf);
   CHECK(std::isnan(logsumexp(tensor({0, kNan}, {2}), 0).item<double>()));
   // Neither overflow nor loss of small log-probabilities.
-  CHECK(softmax(tensor({1000, 1000}, {2}), 0).to_vector<double>() == std::vector<double>{0.5, 0.5});
-  CHECK(log_softmax(tensor({0, -200}, {2}), 0).to_vector<double>()[1] == -200);
+  CHECK(softmax(tensor({1000., 1000}, {2}), 0).to_vector<double>() ==
+        std::vector<double>{0.5, 0.5});
+  CHECK(log_softmax(tensor({0., -200}, {2}), 0).to_vector<double>()[1] == -200);
 }

@@ -21,7 +21,7 @@ Tensor ints(const List& list, const Shape& shape) { return tensor(list, shape, {
 }  // namespace
 
 TEST_CASE("the gradient of ctc_loss is that of the scores, 0 after an input's end") {
-  const Tensor x = log_softmax(arange(12).view({3, 1, 4}) * 0.1, -1).requires_grad_();
+  const Tensor x = log_softmax(arange(12.0).view({3, 1, 4}) * 0.1, -1).requires_grad_();
   const Tensor scores = x.detach().requires_grad_();
   ctc_loss(scores, ints({1}, {1, 1}), {2}, {1}, {.reduction = Reduction::sum}).backward();
   const List g = values(scores.grad());

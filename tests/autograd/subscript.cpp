@@ -9,7 +9,7 @@ using namespace mezzo;
 namespace {
 
 Tensor counting(const Shape& shape) {
-  Tensor x = arange(24).reshape(shape);
+  Tensor x = arange(24.0).reshape(shape);
   return x;
 }
 
@@ -55,9 +55,9 @@ TEST_CASE("tensors of indices and masks select as mezzo::index does", "[subscrip
 TEST_CASE("assignments through subscripts write to the tensor", "[subscript]") {
   Tensor x = zeros({2, 3});
   x[0] = 1.5;
-  x[{1, Slice(1, None)}] = tensor({2, 3});
+  x[{1, Slice(1, None)}] = tensor({2., 3});
   CHECK(values(x) == std::vector<double>{1.5, 1.5, 1.5, 0, 2, 3});
-  x[{Slice(), 0}] = tensor({7, 8});
+  x[{Slice(), 0}] = tensor({7., 8});
   x[1][2] = 9;
   CHECK(values(x) == std::vector<double>{7, 1.5, 1.5, 8, 2, 9});
   x.index_put_({x > 7}, 0).index_put_({Ellipsis, 1}, 4);

@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from golden import case, given, mask, real, whole
+from golden import case, constant, given, mask, real, whole
 
 case('gather', lambda x, i: torch.gather(x, 1, i), real(3, 4), whole(3, 5, high=3))
 case('gather/first dimension', lambda x, i: torch.gather(x, 0, i), real(3, 4), whole(2, 3, high=2))
@@ -17,6 +17,22 @@ case('scatter_add/in place', lambda x, i, s: (x * 1).scatter_add_(0, i, s), real
      whole(4, 2, high=2), real(4, 2))
 case('index_add', lambda x, i, s: torch.index_add(x, 1, i, s, alpha=0.5), real(3, 4),
      whole(6, high=3), real(3, 6))
+EDGES = given([[-1.0, -0.5, 0.25, 1.5], [-2.0, -2.0, 0.0, 1.0]])
+case('searchsorted', torch.searchsorted, EDGES, real(2, 5))
+case('searchsorted/right', lambda s, x: torch.searchsorted(s, x, right=True),
+     given([1, 2, 2, 2, 5]), whole(2, 4, high=6))
+case('searchsorted/sorter', lambda s, x: torch.searchsorted(s, x, sorter=torch.argsort(s)),
+     constant(6), constant(4))
+case('searchsorted/i32', lambda s, x: torch.searchsorted(s, x, out_int32=True), EDGES,
+     constant(2, 3))
+case('bucketize', lambda x, s: torch.bucketize(x, s), constant(3, 4), given([-1.0, 0.0, 1.0]))
+case('bucketize/right', lambda x, s: torch.bucketize(x, s, right=True), whole(9),
+     given([2, 4, 4, 8]))
+case('isin', torch.isin, whole(3, 4), whole(5))
+case('isin/inverted', lambda x, s: torch.isin(x, s, invert=True),
+     given([0.0, float('nan'), 1.0, -2.0]), given([float('nan'), 1.0, 3.0]))
+case('bincount', torch.bincount, whole(20))
+case('bincount/weights', lambda x, w: torch.bincount(x, w, 12), whole(20), constant(20))
 case('index_select', lambda x, i: torch.index_select(x, 1, i), real(3, 4), whole(6, high=3))
 case('index', lambda x, i, j: x[i, j], real(3, 4, 2), whole(5, low=-3, high=2),
      whole(5, low=-4, high=3))

@@ -103,6 +103,11 @@ for name in ('add', 'sub', 'mul', 'div', 'fmod', 'remainder', 'atan2'):
          lambda a, b, f=getattr(torch.Tensor, name + '_'): f(a * 1, b),
          real(3, 4),
          positive(4))
+case('logaddexp', torch.logaddexp, real(3, 4), real(3, 4))
+case('logaddexp/broadcast', torch.logaddexp, real(2, 1, 3), real(4, 1, low=-90, high=90))
+NOT_NUMBERS = given([0.5, float('nan'), float('inf'), -float('inf'), -2.0], True)
+case('nan_to_num', torch.nan_to_num, NOT_NUMBERS)
+case('nan_to_num/numbers', lambda x: torch.nan_to_num(x, 1.5, 7, -9), NOT_NUMBERS)
 case('add/alpha', lambda a, b: torch.add(a, b, alpha=0.3), real(3, 4), real(4))
 case('sub/alpha', lambda a, b: torch.sub(a, b, alpha=-2), real(3, 4), real(4))
 case('rsub', torch.rsub, real(3, 4), real(4))

@@ -98,5 +98,11 @@ case('sort/stable', lambda x: torch.sort(x, stable=True), whole(20, high=3))
 case('argsort', torch.argsort, distinct(3, 5))
 case('topk', lambda x: torch.topk(x, 2), distinct(3, 5))
 case('topk/smallest', lambda x: torch.topk(x, 3, 0, largest=False), distinct(5, 2))
+case('quantile', lambda x: torch.quantile(x, 0.3), distinct(3, 5))
+case('quantile/shares', lambda x, q: torch.quantile(x, q, 1, keepdim=True), distinct(3, 5),
+     real(3, low=0.1, high=0.9))
+for how in ('lower', 'higher', 'midpoint', 'nearest'):
+    case(f'quantile/{how}', lambda x, h=how: torch.quantile(x, 0.4, 0, interpolation=h),
+         distinct(5, 2))
 case('kthvalue', lambda x: torch.kthvalue(x, 2), distinct(3, 5))
 case('kthvalue/keepdim', lambda x: torch.kthvalue(x, 1, 0, keepdim=True), distinct(4, 3))

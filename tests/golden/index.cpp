@@ -13,6 +13,16 @@ void add_indexing() {
   GOLDEN("gather/first dimension", gather(x[0], 0, x[1]));
   GOLDEN("take_along_dim", take_along_dim(x[0], x[1], 1));
   GOLDEN("take_along_dim/flat", take_along_dim(x[0], x[1]));
+  GOLDEN("searchsorted", searchsorted(x[0], x[1]));
+  GOLDEN("searchsorted/right", searchsorted(x[0], x[1], {.right = true}));
+  GOLDEN("searchsorted/sorter", searchsorted(x[0], x[1], {.sorter = argsort(x[0])}));
+  GOLDEN("searchsorted/i32", searchsorted(x[0], x[1], {.out_int32 = true}));
+  GOLDEN("bucketize", bucketize(x[0], x[1]));
+  GOLDEN("bucketize/right", bucketize(x[0], x[1], {.right = true}));
+  GOLDEN("isin", isin(x[0], x[1]));
+  GOLDEN("isin/inverted", isin(x[0], x[1], {.invert = true}));
+  GOLDEN("bincount", bincount(x[0]));
+  GOLDEN("bincount/weights", bincount(x[0], {.weights = x[1], .minlength = 12}));
   GOLDEN("scatter", scatter(x[0], 1, x[1], x[2]));
   GOLDEN("scatter/number", scatter(x[0], 1, x[1], 2.5));
   GOLDEN("scatter_add", scatter_add(x[0], 1, x[1], x[2]));

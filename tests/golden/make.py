@@ -29,6 +29,7 @@ CODES = {
     torch.float32: 'F32',
     torch.float16: 'F16',
     torch.int64: 'I64',
+    torch.int32: 'I32',
     torch.uint8: 'U8',
     torch.bool: 'BOOL'
 }

@@ -119,6 +119,10 @@ void add_activations() {
   GOLDEN_IN_PLACE(#op "/in place", op##_(self, x[1]))
 
 void add_arithmetic() {
+  GOLDEN("logaddexp", logaddexp(x[0], x[1]));
+  GOLDEN("logaddexp/broadcast", logaddexp(x[0], x[1]));
+  GOLDEN("nan_to_num", nan_to_num(x[0]));
+  GOLDEN("nan_to_num/numbers", nan_to_num(x[0], {.nan = 1.5, .posinf = 7, .neginf = -9}));
   GOLDEN_BINARY_IN_PLACE(add);
   GOLDEN_BINARY_IN_PLACE(sub);
   GOLDEN_BINARY_IN_PLACE(mul);

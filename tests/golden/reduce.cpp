@@ -121,6 +121,16 @@ void add_sorting() {
   GOLDEN("argsort", argsort(x[0]));
   GOLDEN("topk", topk(x[0], 2));
   GOLDEN("topk/smallest", topk(x[0], 3, {.dim = 0, .largest = false}));
+  GOLDEN("quantile", quantile(x[0], 0.3));
+  GOLDEN("quantile/shares", quantile(x[0], x[1], {.dim = 1, .keepdim = true}));
+  GOLDEN("quantile/lower",
+         quantile(x[0], 0.4, {.dim = 0, .interpolation = QuantileInterpolation::lower}));
+  GOLDEN("quantile/higher",
+         quantile(x[0], 0.4, {.dim = 0, .interpolation = QuantileInterpolation::higher}));
+  GOLDEN("quantile/midpoint",
+         quantile(x[0], 0.4, {.dim = 0, .interpolation = QuantileInterpolation::midpoint}));
+  GOLDEN("quantile/nearest",
+         quantile(x[0], 0.4, {.dim = 0, .interpolation = QuantileInterpolation::nearest}));
   GOLDEN("kthvalue", kthvalue(x[0], 2));
   GOLDEN("kthvalue/keepdim", kthvalue(x[0], 1, {.dim = 0, .keepdim = true}));
 }

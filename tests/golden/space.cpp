@@ -18,6 +18,15 @@ void add_moves() {
   GOLDEN("roll", roll(x[0], {2, -1}, {0, 1}));
   GOLDEN("roll/flat", roll(x[0], 14));
   GOLDEN("repeat", repeat(x[0], {2, 1, 3}));
+  GOLDEN("tile", tile(x[0], {2, 3}));
+  GOLDEN("repeat_interleave", repeat_interleave(x[0], 3, {.dim = 1}));
+  GOLDEN("repeat_interleave/flat", repeat_interleave(x[0], 2));
+  GOLDEN("repeat_interleave/tensor", repeat_interleave(x[0], x[1], {.dim = 0}));
+  GOLDEN("diff", diff(x[0]));
+  GOLDEN("diff/options", diff(x[0], {.n = 2, .dim = 0, .prepend = x[1], .append = x[2]}));
+  GOLDEN("hstack", hstack({x[0], x[1]}));
+  GOLDEN("hstack/vectors", hstack({x[0], x[1]}));
+  GOLDEN("vstack", vstack({x[0], x[1]}));
   GOLDEN("unfold", unfold(x[0], {2, 3}));
   GOLDEN("unfold/options", unfold(x[0], 2, {.dilation = 2, .padding = 1, .stride = {2, 1}}));
   GOLDEN("fold", fold(x[0], {3, 4}, {2, 3}));

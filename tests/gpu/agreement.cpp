@@ -115,7 +115,7 @@ TEST_CASE("ctc_loss of many states and classes has the CPU's loss and gradient",
     const Tensor x = (scattered({200, 2, 300}) * 0.1).to(f64).to(device).requires_grad_();
     const Tensor loss =
         ctc_loss(log_softmax(x, 2), tensor(labels, {2, 80}, integers),
-                 tensor({200, 150}, {2}, integers), tensor({80, 71}, {2}, integers));
+                 tensor({200., 150}, {2}, integers), tensor({80., 71}, {2}, integers));
     loss.backward();
     return std::vector{loss.detach().to(cpu), x.grad().to(cpu)};
   };
@@ -176,5 +176,5 @@ TEST_CASE("arange and linspace have the CPU's bits", "[gpu]") {
     CHECK(same(arange(0.1, 30, 0.7, there), arange(0.1, 30, 0.7, here)));
     CHECK(same(arange(50, 3, -1.9, there), arange(50, 3, -1.9, here)));
   }
-  CHECK(arange(3, {.device = kDevice, .requires_grad = true}).is_leaf());
+  CHECK(arange(3.0, {.device = kDevice, .requires_grad = true}).is_leaf());
 }

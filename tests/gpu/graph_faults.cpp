@@ -120,6 +120,7 @@ TEST_CASE("reads of the device or the host during a capture are reported by the 
   };
   const std::vector<std::pair<const char*, std::function<void()>>> calls{
       {"binary_cross_entropy", [&] { binary_cross_entropy(x, x); }},
+      {"bincount", [&] { bincount(places); }},
       {"clip_grad_norm",
        [&] {
          const Tensor leaf = x.clone().requires_grad_();
@@ -137,9 +138,10 @@ TEST_CASE("reads of the device or the host during a capture are reported by the 
       {"masked_select", [&] { masked_select(x, mask); }},
       {"nonzero", [&] { nonzero(x); }},
       {"one_hot", [&] { one_hot(places); }},
+      {"repeat_interleave", [&] { repeat_interleave(places, places); }},
       {"tensor",
        [] {
-         tensor({1, 2}, {.device = kDevice});
+         tensor({1., 2}, {.device = kDevice});
        }},
       {"unique", [&] { unique(x); }},
       {"amp::detect_nonfinite",

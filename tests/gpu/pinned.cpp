@@ -52,12 +52,12 @@ TEST_CASE("tensors are created in pinned memory with pin_memory = true", "[gpu][
   CHECK(values(full({2}, 7, kPinned)) == std::vector<double>{7, 7});
   CHECK(values(arange(3, kPinned)) == std::vector<double>{0, 1, 2});
   CHECK(values(eye(2, kPinned)) == std::vector<double>{1, 0, 0, 1});
-  CHECK(values(tensor({4, 5}, kPinned)) == std::vector<double>{4, 5});
+  CHECK(values(tensor({4., 5}, kPinned)) == std::vector<double>{4, 5});
   for (const Tensor& x : {empty({3}, kPinned), zeros({3}, kPinned), ones({3}, kPinned),
                           arange(3, kPinned), linspace(0, 1, 3, kPinned), eye(2, kPinned),
                           rand({3}, kPinned), tensor({1, 2}, {.dtype = i64, .pin_memory = true})})
     CHECK(x.is_pinned());
-  CHECK(tensor({1}, {.requires_grad = true, .pin_memory = true}).requires_grad());
+  CHECK(tensor({1.}, {.requires_grad = true, .pin_memory = true}).requires_grad());
 }
 
 TEST_CASE("pin_memory rejects what cannot be pinned", "[gpu][pinned]") {
@@ -65,7 +65,7 @@ TEST_CASE("pin_memory rejects what cannot be pinned", "[gpu][pinned]") {
   const std::string text = "pin_memory: memory of a device is not pinned";
   CHECK_THROWS_WITH_AS_TEXT(ones({2}).to(kDevice).pin_memory(), DeviceError, text);
   CHECK_THROWS_WITH_AS_TEXT(empty({2}, {.device = kDevice, .pin_memory = true}), DeviceError, text);
-  CHECK_THROWS_WITH_AS_TEXT(tensor({2}, {.device = kDevice, .pin_memory = true}), DeviceError,
+  CHECK_THROWS_WITH_AS_TEXT(tensor({2.}, {.device = kDevice, .pin_memory = true}), DeviceError,
                             text);
   CHECK_THROWS_WITH_AS_TEXT(Tensor().pin_memory(), ValueError, "undefined");
   CHECK_THROWS_WITH_AS_TEXT(Tensor().is_pinned(), ValueError, "undefined");
@@ -151,7 +151,7 @@ TEST_CASE("copy_ synchronises where necessary", "[gpu][pinned]") {
 TEST_CASE("wherever pinned memory runs out, nothing leaks and the next call succeeds",
           "[gpu][pinned][memory]") {
   NEED_DEVICE();
-  const data::Dataset set(rand({50, 6}), arange(50));
+  const data::Dataset set(rand({50, 6}), arange(50.0));
   const Tensor x = rand({40, 50}), y = x.to(kDevice), target = empty({40, 50}, {.device = kDevice});
   const std::function<std::vector<double>()> works[] = {
       [&] { return values(x.t().pin_memory()); },

@@ -165,7 +165,7 @@ TEST_CASE("running out of pinned memory throws OutOfMemory and is recoverable",
 }
 
 TEST_CASE("batches are gathered in pinned memory", "[gpu][pinned]") {
-  const data::Dataset set(rand({50, 6}), arange(50));
+  const data::Dataset set(rand({50, 6}), arange(50.0));
   std::vector<double> expected, pinned, moved;
   const data::BatchOptions plain{.size = 8, .seed = 3, .prefetch = 0};
   data::BatchOptions with_pin = plain, there = plain;
@@ -200,7 +200,7 @@ TEST_CASE("batches prefetched by another thread stay out of a concurrent capture
           "[gpu][pinned][graph]") {
   const auto cost_of_replay = [](bool loads) {
     data::Batches batches =
-        data::Dataset(rand({64, 6}), arange(64))
+        data::Dataset(rand({64, 6}), arange(64.0))
             .batches({.size = 4, .prefetch = 3, .device = kDevice, .pin_memory = true});
     auto batch = batches.begin();
     gpu::CapturedStep step(

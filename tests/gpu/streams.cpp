@@ -34,7 +34,7 @@ std::vector<double> trained() {
   optim::FusedAdam optimizer(parameters, {.lr = 0.01});
   for (int i = 0; i < 4; ++i) {
     const Tensor x = rand({9, 12}, {.device = kDevice});
-    const Tensor y = remainder(arange(9).to(i64), 3).to(kDevice);
+    const Tensor y = remainder(arange(9.0).to(i64), 3).to(kDevice);
     optimizer.zero_grad();
     cross_entropy(second(norm(relu(first(x)))), y).backward();
     optimizer.step();

@@ -75,6 +75,7 @@ TEST_CASE("JPEG images are read as by Pillow", "[image]") {
   CHECK(image.shape() == Shape{3, 8, 16});
   CHECK(difference(image, text_of(kJpegPlanes)) <= 2);
   CHECK(difference(read(text_of(kJpegGrey)), text_of(kJpegGreyPlanes)) <= 2);
+  CHECK(difference(read(text_of(kJpegCmyk)), text_of(kJpegCmykPlanes)) <= 2);
   CHECK(difference(read(text_of(kJpegProgressive)), text_of(kJpegPlanes)) <= 2);
 }
 

@@ -28,6 +28,7 @@ smooth = Image.frombytes('RGB', (16, 8), bytes((3 * (i // 3) + 40 * (i % 3)) % 2
                                                for i in range(384)))
 jpeg = file(smooth, 'JPEG', quality=90)
 grey_jpeg = file(smooth.convert('L'), 'JPEG')
+cmyk_jpeg = file(smooth.convert('CMYK'), 'JPEG', quality=95)
 FILES = {
     'Png': file(rgb, 'PNG'),
     'PngGrey': file(Image.frombytes('L', (3, 2), bytes(range(0, 60, 10))), 'PNG'),
@@ -37,6 +38,8 @@ FILES = {
     'JpegPlanes': planes(Image.open(io.BytesIO(jpeg))),
     'JpegGrey': grey_jpeg,
     'JpegGreyPlanes': planes(Image.open(io.BytesIO(grey_jpeg))),
+    'JpegCmyk': cmyk_jpeg,
+    'JpegCmykPlanes': planes(Image.open(io.BytesIO(cmyk_jpeg))),
     'JpegProgressive': file(smooth, 'JPEG', quality=90, progressive=True),
 }
 

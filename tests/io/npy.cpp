@@ -67,7 +67,7 @@ TEST_CASE(".npy files of NumPy are read, and written byte for byte", "[npy]") {
   CHECK(matrix.shape() == Shape{2, 3});
   CHECK(matrix.to_vector<float>() == std::vector<float>{1.5f, -2, 3, 4, 5, 1e-3f});
   const Tensor cube = read(text_of(kNumpyI64Fortran));
-  CHECK(equal(cube, arange(24).to(i64).view({2, 3, 4})));
+  CHECK(equal(cube, arange(24.0).to(i64).view({2, 3, 4})));
   CHECK(cube.is_contiguous());
   const Tensor flags = read(text_of(kNumpyBool)), number = read(text_of(kNumpyHalf)),
                none = read(text_of(kNumpyU8));
@@ -87,7 +87,7 @@ TEST_CASE(".npy files of NumPy are read, and written byte for byte", "[npy]") {
   CHECK(written(number) == text_of(kNumpyHalf));
   CHECK(written(none) == text_of(kNumpyU8));
   for (const DType dtype : {f64, i32, i64, u8}) {
-    const Tensor x = (arange(12).view({3, 4}) * 3).to(dtype).t();  // strided
+    const Tensor x = (arange(12.0).view({3, 4}) * 3).to(dtype).t();  // strided
     const Tensor back = read(written(x));
     CHECK(back.dtype() == dtype);
     CHECK(equal(back, x));
@@ -139,12 +139,12 @@ TEST_CASE(".npz archives of NumPy and of our own are read", "[npy]") {
     const NamedTensors both = load_npz(folder / "in.npz");
     REQUIRE(both.size() == 2);
     CHECK(both[0].first == "first");
-    CHECK(equal(both[0].second, arange(6).to(f32).view({2, 3})));
+    CHECK(equal(both[0].second, arange(6.0).to(f32).view({2, 3})));
     CHECK(both[1].first == "second");
     CHECK(both[1].second.dtype() == i64);
     CHECK(both[1].second.to_vector<int>()[599] == 599 % 7);
   }
-  const NamedTensors tensors{{"../a", rand({3, 2})}, {"b", arange(4).to(i64)}, {"c", ones({0})}};
+  const NamedTensors tensors{{"../a", rand({3, 2})}, {"b", arange(4.0).to(i64)}, {"c", ones({0})}};
   save_npz(folder / "out.npz", tensors);
   const NamedTensors back = load_npz(folder / "out.npz");
   REQUIRE(back.size() == 3);

@@ -100,7 +100,7 @@ TEST_CASE("names and metadata may be any text", "[safetensors]") {
 
 TEST_CASE("strided tensors and tensors with a graph are saved by value", "[safetensors]") {
   const files::Directory directory;
-  const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3}), leaf = ones({2}).requires_grad_();
+  const Tensor x = tensor({1., 2, 3, 4, 5, 6}, {2, 3}), leaf = ones({2}).requires_grad_();
   check_round_trip(directory / "m.safetensors", {{"transposed", x.t()},
                                                  {"step", x.slice(1, 0, 3, 2)},
                                                  {"expanded", ones({1}).expand({5})},

@@ -17,7 +17,7 @@ struct Shards {
   files::Directory folder;
 
   Shards() {
-    save_tensors(file("one.safetensors"), {{"a", tensor({1, 2})}, {"b", ones({2, 2}, f16)}},
+    save_tensors(file("one.safetensors"), {{"a", tensor({1., 2})}, {"b", ones({2, 2}, f16)}},
                  {{"format", "pt"}});
     save_tensors(file("two.safetensors"), {{"c", tensor({3}, {.dtype = i64})}});
   }

@@ -100,6 +100,7 @@ TEST_CASE("the small layers at every level") {
   LEVELS(low, (nn::Linear{5, 2}), m(v));
   LEVELS(f32, (nn::Bilinear{5, 5, 2}), m(v, w));
   LEVELS(f32, (nn::Embedding{5, 3}), m(tensor({0, 4, 2}, {.dtype = i64})));
+  LEVELS(f32, nn::Lambda{[](const Tensor& t) { return t * 2; }}, m(x));
   LEVELS(low, nn::PReLU{}, m(x));
   LEVELS(f32, nn::RReLU{}, m(x));
   LEVELS(f32, nn::Softmax2d{}, m(x));

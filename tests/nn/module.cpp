@@ -8,7 +8,7 @@ using namespace mezzo;
 namespace {
 
 struct Scale : nn::Model<Scale> {
-  Tensor factor = add_parameter("factor", tensor({1, 2, 3}));
+  Tensor factor = add_parameter("factor", tensor({1., 2, 3}));
   Tensor calls = add_buffer("calls", tensor(0, {.dtype = i64}));
   Tensor forward(const Tensor& x) const { return x * factor; }
 };
@@ -72,7 +72,7 @@ TEST_CASE("parameters are marked as such and require gradients") {
 
 TEST_CASE("calling a net runs forward, and gradients reach its parameters") {
   const Net net;
-  const Tensor x = tensor({1, -2, 1});
+  const Tensor x = tensor({1., -2, 1});
   const Tensor y = net(x);
   CHECK(y.to_vector<double>() == std::vector<double>{1.5, 0, 10.5});
   sum(y).backward();
@@ -91,7 +91,7 @@ TEST_CASE("copies and moves of a model are the same module and outlive the origi
   CHECK(copy.is_same(moved));
   CHECK(copy.parameter("last.factor").is_same(moved.last.factor));
   net.reset();
-  const Tensor x = tensor({1, 1, 1});
+  const Tensor x = tensor({1., 1, 1});
   CHECK(copy(x).to_vector<double>() == moved(x).to_vector<double>());
   moved.eval();
   CHECK_FALSE(copy.training());
@@ -120,7 +120,7 @@ TEST_CASE("training mode applies to all submodules") {
 
 TEST_CASE("conversion keeps the identity of parameters and converts their gradients") {
   const Net net;
-  sum(net(tensor({1, 1, 1}))).backward();
+  sum(net(tensor({1., 1, 1}))).backward();
   const Tensor factor = net.last.factor, view = factor.view({3, 1}).detach();
   const std::vector<double> grad = factor.grad().to_vector<double>();
   net.to(f16);
@@ -143,7 +143,7 @@ TEST_CASE("conversion keeps the identity of parameters and converts their gradie
 
 TEST_CASE("a graph detects the conversion of a saved parameter") {
   const Scale scale;
-  const Tensor y = sum(scale(tensor({1, 1, 1}, {.requires_grad = true})));
+  const Tensor y = sum(scale(tensor({1., 1, 1}, {.requires_grad = true})));
   scale.to(f64);
   scale.to(f32);
   CHECK_THROWS_AS(y.backward(), StateError);

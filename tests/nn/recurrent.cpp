@@ -22,6 +22,28 @@ TEST_CASE(
         "weight_ih_l0 [16,3], weight_hh_l0 [16,2], weight_hr_l0 [2,4]");
 }
 
+TEST_CASE("a recurrent layer names an input of the wrong width and itself") {
+  struct Net : nn::Model<Net> {
+    nn::LSTM lstm = add("lstm", nn::LSTM{10, 20, {.num_layers = 2}});
+    Tensor forward(const Tensor& x) const { return lstm(x).output; }
+  };
+  const Net net;
+  CHECK_THROWS_WITH_AS_TEXT(net(ones({5, 3, 7})), ShapeError,
+                            "LSTM: the input has the wrong number of features; got input "
+                            "f32[5,3,7]@cpu with 7 features, expected 10 features, the input_size "
+                            "of this LSTM(10, 20, num_layers 2)");
+  CHECK_THROWS_WITH_AS_TEXT(net(ones({5, 3, 7})), ShapeError, "lstm");
+  CHECK_THROWS_WITH_AS_TEXT(nn::GRU(4, 2)(ones({5, 3})), ShapeError, "this GRU(4, 2)");
+  CHECK_THROWS_WITH_AS_TEXT(nn::RNN(4, 2)(nn::pack_padded_sequence(ones({5, 1, 3}), {5})),
+                            ShapeError, "this RNN(4, 2)");
+  CHECK_THROWS_WITH_AS_TEXT(nn::LSTMCell(4, 2)(ones({3})), ShapeError, "this LSTMCell(4, 2)");
+  CHECK_THROWS_WITH_AS_TEXT(nn::GRUCell(4, 2)(ones({1, 3})), ShapeError, "this GRUCell(4, 2)");
+  CHECK_THROWS_WITH_AS_TEXT(nn::RNNCell(4, 2)(ones({1, 3})), ShapeError, "this RNNCell(4, 2)");
+  const nn::GRU layer(4, 2);
+  CHECK_THROWS_WITH_AS_TEXT(gru(ones({5, 1, 3}), {}, layer.weights()), ShapeError,
+                            "got input f32[5,1,3]@cpu and weight_ih of layer 0 f32[6,4]@cpu");
+}
+
 TEST_CASE("a layer's states continue a sequence") {
   manual_seed(2);
   const nn::LSTM layer(3, 4, {.num_layers = 2});
@@ -57,7 +79,7 @@ TEST_CASE("dropout between layers is active in training mode only") {
 }
 
 TEST_CASE("packing and padding are inverse operations") {
-  const Tensor x = arange(1, 25).view({4, 3, 2});
+  const Tensor x = arange(1.0, 25).view({4, 3, 2});
   const nn::PackedSequence packed =
       nn::pack_padded_sequence(x, {2, 4, 3}, {.enforce_sorted = false});
   CHECK(packed.batch_sizes == std::vector<std::int64_t>{3, 3, 2, 1});

@@ -13,11 +13,11 @@ double mean_of(const Tensor& x) { return mean(x).item<double>(); }
 }  // namespace
 
 TEST_CASE("PReLU and RReLU") {
-  CHECK(keys(nn::PReLU{{.num_parameters = 3, .init = 0.5}}) == "weight [3]");
+  CHECK(keys(nn::PReLU{.num_parameters = 3, .init = 0.5}) == "weight [3]");
   CHECK(values(nn::PReLU{}.weight()) == std::vector<double>{0.25});
-  CHECK_THROWS_AS(nn::PReLU{{.num_parameters = 0}}, ValueError);
+  CHECK_THROWS_AS(nn::PReLU{.num_parameters = 0}, ValueError);
   manual_seed(1);
-  const nn::RReLU layer{{.lower = 0.2, .upper = 0.6}};
+  const nn::RReLU layer{.lower = 0.2, .upper = 0.6};
   const Tensor x = full({4000}, -1, {.requires_grad = true}), y = layer(x);
   CHECK(amax(y).item<double>() <= -0.2);
   CHECK(amin(y).item<double>() >= -0.6);
@@ -25,7 +25,7 @@ TEST_CASE("PReLU and RReLU") {
   sum(y).backward();
   CHECK(values(x.grad()) == values(neg(y)));
   CHECK(values(layer(ones({3}))) == std::vector<double>{1, 1, 1});
-  CHECK_THROWS_AS((nn::RReLU{{.lower = 0.5, .upper = 0.1}}), ValueError);
+  CHECK_THROWS_AS((nn::RReLU{.lower = 0.5, .upper = 0.1}), ValueError);
   CHECK_THROWS_AS(layer(ones({3}, {.dtype = i64})), DtypeError);
   CHECK_THROWS_AS(nn::Softmax2d{}(ones({2, 2})), ShapeError);
 }
@@ -92,7 +92,7 @@ TEST_CASE("Bilinear") {
 }
 
 TEST_CASE("layers that rearrange pixels and channels, and padding") {
-  CHECK(values(nn::ChannelShuffle{2}(arange(0, 4).view({1, 4, 1}))) ==
+  CHECK(values(nn::ChannelShuffle{2}(arange(0.0, 4).view({1, 4, 1}))) ==
         std::vector<double>{0, 2, 1, 3});
   CHECK_THROWS_AS(nn::ChannelShuffle{0}, ValueError);
   CHECK_THROWS_AS(nn::ChannelShuffle{3}(ones({1, 4, 1})), ShapeError);
@@ -118,8 +118,8 @@ TEST_CASE("losses of three operands, and the checks of GaussianNLLLoss") {
   CHECK_THROWS_AS(loss(x, ones({3, 2}), x), ShapeError);
   CHECK_THROWS_AS(loss(x, x, ones({3})), ShapeError);
   CHECK_THROWS_AS(loss(x, x, full({2, 3}, -1)), ValueError);
-  CHECK_THROWS_AS(nn::GaussianNLLLoss{{.eps = 0}}, ValueError);
-  const nn::MultiMarginLoss weighted{{.weight = ones({3})}};
+  CHECK_THROWS_AS(nn::GaussianNLLLoss{.eps = 0}, ValueError);
+  const nn::MultiMarginLoss weighted{.weight = ones({3})};
   CHECK(keys(weighted) == "weight [3]");
   const Tensor scores = log_softmax(zeros({4, 1, 3}), 2), labels = ones({1, 2}, {.dtype = i64});
   CHECK(

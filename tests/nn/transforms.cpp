@@ -13,7 +13,7 @@ namespace {
 std::vector<float> values(const Tensor& x) { return x.to_vector<float>(); }
 
 /** An image [1,4,5] with pixels 1..20. */
-Tensor numbered_image() { return arange(20).view({1, 4, 5}).to(f32) + 1; }
+Tensor numbered_image() { return arange(20.0).view({1, 4, 5}).to(f32) + 1; }
 
 /** Three colours as an image [3,1,3]. */
 Tensor colours() {
@@ -92,7 +92,7 @@ TEST_CASE("a random transform takes one draw, whatever it decides", "[data]") {
 }
 
 TEST_CASE("augmented batches do not depend on workers, and resume bit for bit", "[data]") {
-  const data::Dataset images(rand({20, 3, 6, 6}), arange(20));
+  const data::Dataset images(rand({20, 3, 6, 6}), arange(20.0));
   const data::TransformedDataset set(
       images, data::Compose({data::RandomCrop{6, 2}, data::RandomHorizontalFlip{},
                              data::RandomRotation{30}, data::ColorJitter{0.4, 0.4, 0.4, 0.1}}));
@@ -112,8 +112,8 @@ TEST_CASE("augmented batches do not depend on workers, and resume bit for bit", 
 
 TEST_CASE("resized crops have areas and ratios in range", "[data]") {
   // Pixels are their coordinates, so the mean of a window is its middle and the spread its size.
-  const Tensor rows = arange(60).to(f32).view({60, 1}).expand({60, 80}),
-               columns = arange(80).to(f32).view({1, 80}).expand({60, 80});
+  const Tensor rows = arange(60.0).to(f32).view({60, 1}).expand({60, 80}),
+               columns = arange(80.0).to(f32).view({1, 80}).expand({60, 80});
   const Tensor image = stack({rows, columns});
   const data::RandomResizedCrop crop{.size = {20, 10}, .scale = {0.1, 0.5}, .ratio = {0.5, 2}};
   manual_seed(8);
@@ -167,14 +167,14 @@ TEST_CASE("crops in the middle and resized images", "[data]") {
 }
 
 TEST_CASE("pixels are converted and normalised", "[data]") {
-  const Tensor bytes = tensor({0, 51, 255, 102}, {1, 2, 2}).to(u8);
+  const Tensor bytes = tensor({0., 51, 255, 102}, {1, 2, 2}).to(u8);
   CHECK(values(data::ConvertImageDtype{}(bytes)) == std::vector<float>{0, 0.2f, 1, 0.4f});
   CHECK(data::ConvertImageDtype{f16}(bytes).dtype() == f16);
   CHECK(data::ConvertImageDtype{f64}(rand({1, 2, 2})).dtype() == f64);
   CHECK_THROWS_AS(data::ConvertImageDtype{u8}(bytes), DtypeError);
   CHECK_THROWS_AS(data::ConvertImageDtype{}(bytes.to(i64)), DtypeError);
 
-  const Tensor image = arange(12).view({3, 2, 2}).to(f32);
+  const Tensor image = arange(12.0).view({3, 2, 2}).to(f32);
   const data::Normalize normalize{{1, 2, 3}, {1, 2, 4}};
   CHECK(values(normalize(image)) ==
         std::vector<float>{-1, 0, 1, 2, 1, 1.5f, 2, 2.5f, 1.25f, 1.5f, 1.75f, 2});
@@ -269,7 +269,7 @@ TEST_CASE("bad sizes and images are refused", "[data]") {
   CHECK_THROWS_AS(data::Resize{4}(zeros({1, 0, 4})), ShapeError);
   CHECK_THROWS_AS(data::RandomHorizontalFlip{1.5}(image), ValueError);
   CHECK_THROWS_AS(data::RandomVerticalFlip{NAN}(image), ValueError);
-  const data::TransformedDataset set(data::Dataset(stack({image, image}), arange(2)),
+  const data::TransformedDataset set(data::Dataset(stack({image, image}), arange(2.0)),
                                      data::RandomCrop{5});
   CHECK_THROWS_WITH_AS_TEXT(
       data::Batches(set, {.shuffle = false}).begin(), ShapeError,

@@ -117,7 +117,7 @@ TEST_CASE("batch_norm_relu rounds to 0 where the separate ops do", "[ops]") {
     }
   Operands tie(f16, {2, 1, 2}, {});
   tie.eps = 0;
-  tie.x.copy_(tensor({1, -1, 1, -1}, {2, 1, 2}));
+  tie.x.copy_(tensor({1., -1, 1, -1}, {2, 1, 2}));
   tie.weight.fill_(0x1p-25);
   tie.bias.fill_(0);
   const GradMode grads(true);

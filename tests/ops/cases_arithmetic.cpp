@@ -69,6 +69,11 @@ const Registrar additions([] {
             .call = CALL(lerp(x[0], x[1], 0.3)),
             .oracle = elementwise([](double a, double b) { return a + 0.3 * (b - a); }),
             .operands = {{}, {}}});
+  add_case({.op = "logaddexp",
+            .call = CALL(logaddexp(x[0], x[1])),
+            .oracle =
+                elementwise([](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }),
+            .operands = {{}, {}}});
   add_case({.op = "maximum",
             .call = CALL(maximum(x[0], x[1])),
             .oracle = elementwise([](double a, double b) { return std::max(a, b); }),

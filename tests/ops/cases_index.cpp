@@ -198,6 +198,24 @@ const Registrar joining([] {
             .oracle = cat_along(0),
             .operands = {{}, {.parameter_like = true}},
             .shapes = {{{5}, {3}}, {{1}, {70}}}});
+  add_case(
+      {.op = "hstack",
+       .call = CALL(hstack({x[0], x[1]})),
+       .oracle =
+           [](const std::vector<Array>& x) { return cat_along(x[0].shape.rank() == 1 ? 0 : 1)(x); },
+       .operands = {{}, {}},
+       .shapes = {{{3}, {2}}, {{2, 3}, {2, 1}}, {{2, 0, 2}, {2, 2, 2}}}});
+  add_case({.op = "vstack",
+            .call = CALL(vstack({x[0], x[1]})),
+            .oracle = cat_along(0),
+            .operands = {{}, {}},
+            .shapes = {{{2, 3}, {1, 3}}, {{0, 3}, {2, 3}}, {{1, 2, 2}, {2, 2, 2}}}});
+  add_case({.op = "vstack",
+            .variant = "of vectors",
+            .call = CALL(vstack({x[0], x[1]})),
+            .oracle = stack_along(0),
+            .operands = {{}, {}},
+            .shapes = {{{3}, {3}}, {{0}, {0}}}});
   add_case({.op = "stack",
             .call = CALL(stack({x[0], x[1]}, 1)),
             .oracle = stack_along(1),

@@ -225,6 +225,71 @@ const Registrar additions([] {
                 },
             .shapes = {{{3, 2}}}});
 
+  add_case({.op = "tile",
+            .call = CALL(tile(x[0], {2, 3})),
+            .oracle = taken(
+                [](const Shape& s) {
+                  Shape shape = s;
+                  while (shape.rank() < 2) shape.insert(0, 1);
+                  shape[shape.rank() - 2] *= 2;
+                  shape[shape.rank() - 1] *= 3;
+                  return shape;
+                },
+                [](Place& p, const Shape& s) {
+                  while (p.size() > s.size()) p.erase(p.begin());
+                  for (std::size_t d = 0; d < p.size(); ++d) p[d] %= s[static_cast<int>(d)];
+                }),
+            .shapes = {{Shape{}}, {{3}}, {{2, 2}}, {{2, 3, 2}}, {{2, 0}}}});
+  add_case({.op = "repeat_interleave",
+            .call = CALL(repeat_interleave(x[0], 3, {.dim = 1})),
+            .oracle = taken(
+                [](const Shape& s) {
+                  Shape shape = s;
+                  shape[1] *= 3;
+                  return shape;
+                },
+                [](Place& p, const Shape&) { p[1] /= 3; }),
+            .shapes = {{{2, 3}}, {{2, 1, 4}}, {{2, 0}}}});
+  add_case({.op = "repeat_interleave",
+            .variant = "flattened, a number for each element",
+            .call = CALL(repeat_interleave(x[0], tensor({1, 0, 3, 2}, {.device = x[0].device()}),
+                                           {.output_size = 6})),
+            .oracle = taken([](const Shape&) { return Shape{6}; },
+                            [](Place& p, const Shape& s) {
+                              constexpr std::int64_t kFrom[] = {0, 2, 2, 2, 3, 3};
+                              p = place_of(s, kFrom[p[0]]);
+                            }),
+            .shapes = {{{4}}, {{2, 2}}}});
+
+  const auto neighbours = [](int dim) {
+    return [=](const std::vector<Array>& x) {
+      Shape shape = x[0].shape;
+      shape[dim] = std::max<std::int64_t>(shape[dim] - 1, 0);
+      const auto shifted = [&](std::int64_t by) {
+        return moved(x[0], shape, [&](std::int64_t i) {
+          Place place = place_of(shape, i);
+          place[static_cast<std::size_t>(dim)] += by;
+          return position_of(x[0].shape, place);
+        });
+      };
+      Array y = shifted(1);
+      const Array earlier = shifted(0);
+      for (std::size_t i = 0; i < y.values.size(); ++i) y.values[i] -= earlier.values[i];
+      return std::vector<Array>{y};
+    };
+  };
+  add_case(
+      {.op = "diff",
+       .call = CALL(diff(x[0])),
+       .oracle = [=](const std::vector<Array>& x) { return neighbours(x[0].shape.rank() - 1)(x); },
+       .shapes = {{{7}}, {{3, 5}}, {{1}}, {{0}}, {{3, 0}}, {{2, 1, 4}}}});
+  add_case({.op = "diff",
+            .variant = "twice, along the first dimension",
+            .call = CALL(diff(x[0], {.n = 2, .dim = 0})),
+            .oracle = [=](const std::vector<Array>& x) { return neighbours(0)(neighbours(0)(x)); },
+            .shapes = {{{7}}, {{4, 3}}, {{1, 2}}},
+            .factor = 4});
+
   const Blocks dense{2, 3, 1, 0, 1, 1}, spread{2, 2, 2, 1, 2, 1};
   add_case({.op = "unfold",
             .call = CALL(unfold(x[0], {2, 3})),

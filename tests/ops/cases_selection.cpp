@@ -43,6 +43,20 @@ const Registrar additions([] {
             .call = CALL(masked_fill(x[0], x[1], 1.5)),
             .oracle = elementwise([](double a, double m) { return m != 0 ? 1.5 : a; }),
             .operands = {{}, {.boolean = true}}});
+  add_case({.op = "nan_to_num", .call = CALL(nan_to_num(x[0])), .oracle = elementwise([](double a) {
+                                                                  return a;
+                                                                })});
+  add_case({.op = "nan_to_num",
+            .variant = "of quotients by 0",
+            .call = CALL(nan_to_num(x[0] / x[1], {.nan = 0.5, .posinf = 2, .neginf = -3})),
+            .oracle = elementwise([](double a, double b) {
+              return b != 0 ? a / b : a == 0 ? 0.5 : a > 0 ? 2.0 : -3.0;
+            }),
+            .operands = {{.low = -1, .high = 1, .integers = true},
+                         {.low = 0, .high = 1, .integers = true}},
+            .shapes = {{{30}, {30}}},
+            .gradients = false,
+            .single_op = false});
   add_case({.op = "where",
             .call = CALL(where(x[0], x[1], x[2])),
             .oracle = elementwise([](double c, double a, double b) { return c != 0 ? a : b; }),

@@ -46,6 +46,22 @@ Oracle ordered(int dim, bool descending, std::int64_t first, std::int64_t count,
   };
 }
 
+/** The share q of the sorted elements along `dim`, interpolated. */
+Oracle quantile_of(int dim, double q) {
+  return [=](const std::vector<Array>& x) {
+    const std::int64_t length = x[0].shape[dim];
+    const double place = q * static_cast<double>(length - 1);
+    const auto first = static_cast<std::int64_t>(place);
+    const std::int64_t second = std::min(first + 1, length - 1);
+    const Array below = ordered(dim, false, first, 1, false)(x)[0];
+    const Array above = ordered(dim, false, second, 1, false)(x)[0];
+    Array y = below;
+    for (std::size_t i = 0; i < y.values.size(); ++i)
+      y.values[i] += (place - static_cast<double>(first)) * (above.values[i] - below.values[i]);
+    return std::vector<Array>{y};
+  };
+}
+
 std::vector<Tensor> both(const ValuesAndIndices& result) { return {result.values, result.indices}; }
 
 // Far enough apart that no rounding or difference quotient changes the order.
@@ -88,6 +104,25 @@ const Registrar additions([] {
             .operands = {kApart},
             .shapes = {{{7}}, {{5, 3}}},
             .gradients = false});
+  add_case({.op = "quantile",
+            .call = CALL(quantile(x[0], 0.3, {.dim = 0})),
+            .oracle = quantile_of(0, 0.3),
+            .operands = {kApart},
+            .shapes = {{{7}}, {{4, 3}}, {{1, 2}}, {{5, 2, 2}}}});
+  add_case({.op = "quantile",
+            .variant = "of all, several shares",
+            .call = CALL(quantile(x[0], x[1])),
+            .oracle =
+                [](const std::vector<Array>& x) {
+                  Array y{x[1].shape, {}};
+                  const Array all{{x[0].numel()}, x[0].values};
+                  for (const double q : x[1].values)
+                    y.values.push_back(quantile_of(0, q)({all})[0][0]);
+                  return std::vector<Array>{y};
+                },
+            .operands = {kApart, {.low = 0.05, .high = 0.95, .kinks = {1 / 3.0, 2 / 3.0}}},
+            .shapes = {{{4}, {3}}, {{2, 2}, Shape{}}, {{4}, {0}}},
+            .factor = 4});
   add_case({.op = "topk",
             .call = [](const std::vector<Tensor>& x) { return both(topk(x[0], 2)); },
             .oracle =

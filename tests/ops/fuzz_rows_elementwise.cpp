@@ -132,6 +132,7 @@ const Rows binary_rows([] {
   BINARY(logical_or);
   BINARY(logical_xor);
   BINARY_BOTH(lt);
+  BINARY(logaddexp);
   BINARY(maximum);
   BINARY(minimum);
   BINARY_BOTH(mul);
@@ -188,6 +189,16 @@ const Rows several_operands([] {
     const Tensor to = target(d.maybe_huge()), from = d.tensor(d.like(to.shape()), d.dtype());
     const auto whole = broadcast(sizes(to), sizes(from));
     return Trial{[=] { return list(to.copy_(from)); }, fits(whole, to)};
+  });
+  add_row("nan_to_num", [](Draw& d) {
+    const Tensor x = d.maybe_huge();
+    NanToNumOptions options{.nan = d.real()};
+    if (d.flag()) options.posinf = d.real();
+    return Trial{[=] { return list(nan_to_num(x, options)); }, gives(sizes(x))};
+  });
+  add_row("nan_to_num", [](Draw& d) {
+    const Tensor x = target(d.maybe_huge());
+    return Trial{[=] { return list(nan_to_num_(x)); }, gives(sizes(x))};
   });
   add_row("div", quotient);
   add_row("div", quotient_by_number);

@@ -32,6 +32,32 @@ PadMode pad_mode(Draw& d) {
 
 bool skipped(const Tensor& x) { return x.dim() == 1 && x.shape()[0] == 0; }
 
+/** The result of hstack (rank 1) or vstack (rank 2). */
+Expected joined(const std::vector<Tensor>& tensors, std::size_t rank) {
+  std::optional<Sizes> shape;
+  for (const Tensor& x : tensors) {
+    Sizes own = sizes(x);
+    while (own.size() < rank) own.insert(own.begin(), 1);
+    const std::size_t at = rank == 2 || sizes(tensors[0]).size() < 2 ? 0 : 1;
+    if (own.size() == 1 && own[0] == 0) {
+      if (tensors.size() == 1) shape = own;
+      continue;
+    }
+    if (at >= own.size()) return refused();
+    if (!shape || shape == Sizes{0}) {
+      shape = own;
+      continue;
+    }
+    const Wide sum = shape->size() == own.size() ? (*shape)[at] + own[at] : 0;
+    if (resized(*shape, static_cast<std::int64_t>(at), 0) !=
+        resized(own, static_cast<std::int64_t>(at), 0))
+      return refused();
+    (*shape)[at] = sum;
+  }
+  if (!shape && !tensors.empty()) shape = Sizes{0};
+  return gives(shape);
+}
+
 const Rows joins([] {
   add_row("cat", [](Draw& d) {
     const std::vector<Tensor> tensors = joinable(d, false);
@@ -69,6 +95,54 @@ const Rows joins([] {
         expected = gives(shape);
       }
     return Trial{[=] { return list(stack(tensors, dim)); }, expected};
+  });
+  add_row("hstack", [](Draw& d) {
+    const std::vector<Tensor> tensors = joinable(d, false);
+    return Trial{[=] { return list(hstack(tensors)); }, joined(tensors, 1)};
+  });
+  add_row("vstack", [](Draw& d) {
+    const std::vector<Tensor> tensors = joinable(d, false);
+    return Trial{[=] { return list(vstack(tensors)); }, joined(tensors, 2)};
+  });
+  add_row("diff", [](Draw& d) {
+    const Tensor x = d.tensor();
+    const std::int64_t n = d.number(0, 4), dim = d.dim(x.dim());
+    const auto at = resolved(dim, x.shape().size());
+    const bool fits = n >= 0 && x.dim() > 0 && at;
+    const Wide left = std::max<Wide>(Wide{length_along(x, dim)} - n, 0);
+    return Trial{[=] { return list(diff(x, {.n = n, .dim = dim})); },
+                 fits ? gives(resized(sizes(x), dim, left)) : refused()};
+  });
+  add_row("repeat_interleave", [](Draw& d) {
+    const Tensor x = d.tensor(d.short_shape(), d.dtype());
+    RepeatInterleaveOptions options;
+    if (d.flag()) options.dim = d.dim(x.dim());
+    const std::int64_t times = d.number(0, 3);
+    Expected expected = gives({Wide{x.numel()} * times});
+    if (options.dim && x.dim() > 0)
+      expected =
+          gives(resized(sizes(x), *options.dim, Wide{length_along(x, *options.dim)} * times));
+    if (options.dim && !resolved(*options.dim, 1) && x.dim() == 0) expected = refused();
+    return Trial{[=] { return list(repeat_interleave(x, times, options)); },
+                 times >= 0 ? expected : refused()};
+  });
+  add_row("repeat_interleave", [](Draw& d) {
+    const Tensor x = d.tensor(d.short_shape(1, 3), d.dtype());
+    const std::int64_t dim = d.dim(x.dim());
+    const Tensor times = d.index(d.flag() ? Shape{length_along(x, dim)} : d.short_shape(0, 2), 4);
+    return Trial{[=] { return list(repeat_interleave(x, times, {.dim = dim})); },
+                 gives(resized(sizes(x), dim, kAny))};
+  });
+  add_row("tile", [](Draw& d) {
+    const Tensor x = d.tensor(d.short_shape(), d.dtype());
+    const Shape dims = d.raw_shape(static_cast<int>(d.below(4)), 0, 3);
+    Sizes shape = sizes(x), times;
+    for (const std::int64_t n : dims) times.push_back(n);
+    const bool fits = none_negative(times);
+    while (shape.size() < times.size()) shape.insert(shape.begin(), 1);
+    while (times.size() < shape.size()) times.insert(times.begin(), 1);
+    for (std::size_t i = 0; i < shape.size(); ++i) shape[i] *= times[i];
+    return Trial{[=] { return list(tile(x, dims)); }, fits ? gives(shape) : refused()};
   });
   add_row("diag", [](Draw& d) {
     const Tensor x = d.tensor(d.shape(1, 3), d.dtype());

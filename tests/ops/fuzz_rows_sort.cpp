@@ -44,6 +44,26 @@ const Rows order([] {
     return Trial{[=] { return list(kthvalue(x, k, options)); },
                  fits ? along(x, options.dim, options.keepdim) : refused()};
   });
+  add_row("quantile", [](Draw& d) {
+    const Tensor x = d.floats(0, 3);
+    QuantileOptions options{.keepdim = d.flag()};
+    if (d.flag()) options.dim = d.dim(x.dim());
+    options.interpolation = static_cast<QuantileInterpolation>(d.below(5));
+    Expected expected = gives(Sizes(options.keepdim ? x.shape().size() : 0, 1));
+    if (options.dim) expected = gives(reduced(sizes(x), {*options.dim}, options.keepdim));
+    if (d.flag()) {
+      const double q = d.real(0, 1);
+      return Trial{[=] { return list(quantile(x, q, options)); },
+                   q >= 0 && q <= 1 ? expected : refused()};
+    }
+    const std::int64_t count = d.below(4);
+    if (expected) (*expected)[0].insert((*expected)[0].begin(), count);
+    return Trial{[=] {
+                   const Tensor shares = full({count}, 0.25, {.device = x.device()});
+                   return list(quantile(x, shares, options));
+                 },
+                 expected};
+  });
   add_row("median", [](Draw& d) {
     const Tensor x = d.tensor();
     return Trial{[=] { return list(median(x)); }, gives(Sizes{})};

@@ -142,6 +142,6 @@ TEST_CASE("an empty part has no moments and no sums", "[ops]") {
 
 TEST_CASE("moments of a part: means, squared deviations and count", "[ops]") {
   const NoGrad no_grad;
-  const Tensor x = tensor({1, 10, 3, 20, 8, 60}, {3, 2}).to(test_device());
+  const Tensor x = tensor({1., 10, 3, 20, 8, 60}, {3, 2}).to(test_device());
   CHECK(moments(x) == std::vector<double>{4, 30, 26, 1400, 3});
 }

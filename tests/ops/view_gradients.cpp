@@ -142,7 +142,7 @@ TEST_CASE("gradients of an element that a view shows several times are rounded o
   const TensorOptions half{.dtype = f16, .device = test_device()};
   const Tensor x = zeros({3}, half).requires_grad_();
   // 2048 + 1 + 1 for x[1], along the repeated dimension and across windows.
-  const Tensor g = tensor({0, 2048, 1, 0, 0, 1, 0, 0}, {2, 2, 2}, half);
+  const Tensor g = tensor({0., 2048, 1, 0, 0, 1, 0, 0}, {2, 2, 2}, half);
   x.as_strided({2, 2, 2}, {0, 1, 1}).backward(g);
   CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 2050, 0});
 }

@@ -32,7 +32,7 @@ TEST_CASE("clip_grad_norm scales all gradients by one factor") {
 }
 
 TEST_CASE("norms of other orders") {
-  const std::vector<Tensor> list{tensor({-1, 2}), tensor(2.0, {.dtype = f16})};
+  const std::vector<Tensor> list{tensor({-1., 2}), tensor(2.0, {.dtype = f16})};
   CHECK(optim::total_norm(list, {.p = kInf}).item<double>() == 2);
   CHECK(optim::total_norm(list, {.p = 1}).item<double>() == 5);
   CHECK(optim::total_norm(list, {.p = 3}).item<float>() == Approx(std::cbrt(17.0)));

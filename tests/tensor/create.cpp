@@ -29,6 +29,57 @@ TEST_CASE("arange needs little memory besides its result", "[create]") {
   CHECK(extra_bytes([] { return randperm(1000000); }) <= 65536);
 }
 
+TEST_CASE("integers make i64 tensors, bools bool, others f32", "[create]") {
+  CHECK(tensor({1, 2}).dtype() == i64);
+  CHECK(tensor({1., 2}).dtype() == f32);
+  CHECK(tensor(5).dtype() == i64);
+  CHECK(tensor(5.0).dtype() == f32);
+  CHECK(tensor({true, false}).dtype() == boolean);
+  CHECK(tensor(true).dtype() == boolean);
+  CHECK(tensor({{1, 2}}).dtype() == i64);
+  CHECK(tensor(std::vector<std::int64_t>{1, 2}).dtype() == i64);
+  CHECK(tensor(std::vector<std::size_t>{1, 2}, {2, 1}).dtype() == i64);
+  CHECK(tensor(std::vector<std::uint8_t>{255}).item<int>() == 255);
+  CHECK(tensor(std::vector<bool>{true}).dtype() == boolean);
+  CHECK(tensor(std::vector<float>{1}).dtype() == f32);
+  CHECK(tensor({1, 2}, {.dtype = f32}).dtype() == f32);
+  CHECK(tensor({1, 2}, {.pin_memory = false}).dtype() == i64);
+  CHECK(arange(3).dtype() == i64);
+  CHECK(arange(std::size_t{3}).dtype() == i64);
+  CHECK(arange(3.0).dtype() == f32);
+  CHECK(arange(0, 3, 0.5).dtype() == f32);
+  CHECK(arange(1, 3).dtype() == i64);
+  CHECK(arange(1, 7, 2).dtype() == i64);
+  const Tensor halves = arange(1, 3, {.dtype = f16});
+  CHECK(halves.dtype() == f16);
+  CHECK(halves.to_vector<double>() == std::vector<double>{1, 2});
+  CHECK(arange(1.5, 4.0, {.dtype = f64}).to_vector<double>() == std::vector<double>{1.5, 2.5, 3.5});
+  CHECK(arange(1, 3, {.dtype = i32}).dtype() == i32);
+  CHECK(randint(0, 3, {2}, {.pin_memory = false}).dtype() == i64);
+  CHECK(zeros({1}).dtype() == f32);
+  CHECK(full({1}, 2).dtype() == f32);
+  CHECK_THROWS_AS(tensor(std::vector<std::uint64_t>{std::uint64_t{1} << 63}), ValueError);
+  CHECK_THROWS_AS(tensor({1, 2}, {.requires_grad = true}), DtypeError);
+  const nn::Embedding table(4, 2);
+  CHECK(table(tensor(std::vector<std::int64_t>{3, 0})).shape() == Shape{2, 2});
+}
+
+TEST_CASE("item and to_vector give every integer type", "[create]") {
+  const Tensor x = tensor({65, 3});
+  CHECK(x[0].item<std::size_t>() == 65);
+  CHECK(x[0].item<unsigned long long>() == 65);
+  CHECK(x[0].item<long long>() == 65);
+  CHECK(x[0].item<long>() == 65);
+  CHECK(x[0].item<char>() == 'A');
+  CHECK(x[0].item<signed char>() == 65);
+  CHECK(x[1].item<unsigned>() == 3);
+  CHECK(x[1].item<short>() == 3);
+  CHECK(x.to_vector<unsigned short>() == std::vector<unsigned short>{65, 3});
+  CHECK(x.to_vector<std::size_t>() == std::vector<std::size_t>{65, 3});
+  CHECK(x.to(f16).to_vector<long long>() == std::vector<long long>{65, 3});
+  CHECK(tensor(300.5).item<std::uint8_t>() == 255);
+}
+
 TEST_CASE("arange rounds once, in every block", "[create]") {
   for (const DType dtype : {f64, f32, f16, bf16, i64, i32, u8, boolean}) {
     std::vector<double> values;

@@ -60,7 +60,8 @@ TEST_CASE("pinned memory and streams throw the same reason, and profiler ranges 
   CHECK_THROWS_WITH_AS_TEXT(x.pin_memory(), DeviceError,
                             "pin_memory: " + words + "; got f32[2]@cpu");
   CHECK_THROWS_WITH_AS_TEXT(empty({2}, {.pin_memory = true}), DeviceError, "pin_memory: " + words);
-  CHECK_THROWS_WITH_AS_TEXT(tensor({2}, {.pin_memory = true}), DeviceError, "pin_memory: " + words);
+  CHECK_THROWS_WITH_AS_TEXT(tensor({2.}, {.pin_memory = true}), DeviceError,
+                            "pin_memory: " + words);
   CHECK_THROWS_WITH_AS_TEXT(pinned_allocator(), DeviceError, "pin_memory: " + words);
   CHECK_THROWS_WITH_AS_TEXT(gpu::Stream(), DeviceError, "Stream: " + words);
   CHECK_THROWS_WITH_AS_TEXT(gpu::Stream::current({DeviceKind::cuda, 0}), DeviceError,
@@ -71,7 +72,7 @@ TEST_CASE("pinned memory and streams throw the same reason, and profiler ranges 
   const Tensor y = zeros({2});
   y.copy_(x, {.non_blocking = true});
   CHECK(y.to_vector<int>() == std::vector<int>{1, 1});
-  const data::Dataset set(rand({5, 2}), arange(5));
+  const data::Dataset set(rand({5, 2}), arange(5.0));
   for (const Batch& batch : set.batches({.size = 2, .pin_memory = true}))
     CHECK(!batch.x.is_pinned());
   const gpu::Range range("tests");

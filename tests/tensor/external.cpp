@@ -62,7 +62,7 @@ TEST_CASE("from_blob refuses memory that does not fit", "[external]") {
 TEST_CASE("DLPack shows a tensor's memory and keeps it alive", "[external]") {
   DLManagedTensor* shown = nullptr;
   {
-    const Tensor x = arange(12).reshape({3, 4}).to(f64);
+    const Tensor x = arange(12.0).reshape({3, 4}).to(f64);
     shown = to_dlpack(x[{Slice(), Slice(1, None, 2)}]);
     CHECK(shown->dl_tensor.data == x.data<double>() + 1);
   }

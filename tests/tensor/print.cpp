@@ -154,7 +154,7 @@ TEST_CASE("printing matches NumPy: halves, wrapped lines and precision", "[print
   CHECK(bare(tensor({0.6666666666666666, 123.456, 0.005}, {.dtype = f64}), {.precision = 2}) ==
         "[6.67e-01 1.23e+02 5.00e-03]");
   CHECK(bare(tensor({0.5, 1.5, 2.5}, {.dtype = f64}), {.precision = 0}) == "[0. 2. 2.]");
-  CHECK(bare(arange(0, 2000)) ==
+  CHECK(bare(arange(0.0, 2000)) ==
         "[0.000e+00 1.000e+00 2.000e+00 ... 1.997e+03 1.998e+03 1.999e+03]");
   CHECK(bare(arange(0, 2000, 1, {.dtype = i64}).view({40, 50})) ==
         "[[   0    1    2 ...   47   48   49]\n"
@@ -164,7 +164,7 @@ TEST_CASE("printing matches NumPy: halves, wrapped lines and precision", "[print
         " [1850 1851 1852 ... 1897 1898 1899]\n"
         " [1900 1901 1902 ... 1947 1948 1949]\n"
         " [1950 1951 1952 ... 1997 1998 1999]]");
-  CHECK(bare(arange(0, 1200).view({10, 10, 12})) ==
+  CHECK(bare(arange(0.0, 1200).view({10, 10, 12})) ==
         "[[[0.000e+00 1.000e+00 2.000e+00 ... 9.000e+00 1.000e+01 1.100e+01]\n"
         "  [1.200e+01 1.300e+01 1.400e+01 ... 2.100e+01 2.200e+01 2.300e+01]\n"
         "  [2.400e+01 2.500e+01 2.600e+01 ... 3.300e+01 3.400e+01 3.500e+01]\n"
@@ -214,7 +214,7 @@ TEST_CASE("printing matches NumPy: halves, wrapped lines and precision", "[print
         "  [1.164e+03 1.165e+03 1.166e+03 ... 1.173e+03 1.174e+03 1.175e+03]\n"
         "  [1.176e+03 1.177e+03 1.178e+03 ... 1.185e+03 1.186e+03 1.187e+03]\n"
         "  [1.188e+03 1.189e+03 1.190e+03 ... 1.197e+03 1.198e+03 1.199e+03]]]");
-  CHECK(bare(arange(0, 1200).view({2, 600})) ==
+  CHECK(bare(arange(0.0, 1200).view({2, 600})) ==
         "[[0.000e+00 1.000e+00 2.000e+00 ... 5.970e+02 5.980e+02 5.990e+02]\n"
         " [6.000e+02 6.010e+02 6.020e+02 ... 1.197e+03 1.198e+03 1.199e+03]]");
   CHECK(bare(arange(0, 20, 1, {.dtype = i64}), {.threshold = 10, .edge_items = 2}) ==
@@ -224,12 +224,12 @@ TEST_CASE("printing matches NumPy: halves, wrapped lines and precision", "[print
         "  6  7  8  9 10 11\n"
         " 12 13 14 15 16 17\n"
         " 18 19]");
-  CHECK(bare(arange(0, 12).view({3, 4}).t()) ==
+  CHECK(bare(arange(0.0, 12).view({3, 4}).t()) ==
         "[[ 0.  4.  8.]\n"
         " [ 1.  5.  9.]\n"
         " [ 2.  6. 10.]\n"
         " [ 3.  7. 11.]]");
-  CHECK(bare(arange(0, 24).view({4, 6}).slice(1, 1, 6, 2)) ==
+  CHECK(bare(arange(0.0, 24).view({4, 6}).slice(1, 1, 6, 2)) ==
         "[[ 1.  3.  5.]\n"
         " [ 7.  9. 11.]\n"
         " [13. 15. 17.]\n"
@@ -252,7 +252,7 @@ TEST_CASE("printing of what NumPy does not have", "[print]") {
 }
 
 TEST_CASE("printing does not change the tensor and rejects negative options", "[print]") {
-  const Tensor x = tensor({1, 2}).requires_grad_();
+  const Tensor x = tensor({1., 2}).requires_grad_();
   const Tensor y = mul(x, x);
   CHECK(to_string(y) == "[1. 4.] f32[2]");
   CHECK(y.version() == 0);

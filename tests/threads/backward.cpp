@@ -88,7 +88,7 @@ TEST_CASE("post-accumulate hooks may run backward into the same leaf", "[threads
 }
 
 TEST_CASE("several threads may run backward through one retained graph", "[threads]") {
-  const Tensor w = leaf({1, 2, 3, 4}), x = tensor({1, 1, 1, 1}).view({2, 2});
+  const Tensor w = leaf({1, 2, 3, 4}), x = tensor({1., 1, 1, 1}).view({2, 2});
   Tensor loss;
   {
     const amp::autocast on;  // nodes before a conversion get its output dtype from the engine

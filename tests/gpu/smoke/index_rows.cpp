@@ -113,6 +113,8 @@ void add_index_rows(std::vector<Row>& rows) {
   add_rows(rows, "median", f32, same, [](const Tensors& x) { return median(x[0], 1).values; });
   add_rows(rows, "renorm", f32, Expected::close,
            [](const Tensors& x) { return renorm(x[0], 2, 0, 1); });
+  add_rows(rows, "searchsorted", f32, same,
+           [](const Tensors& x) { return searchsorted(sort(x[0]).values, x[0]); });
   add_rows(rows, "pdist", f32, Expected::close,
            [](const Tensors& x) { return pdist(x[0].slice(0, 0, 200)); });
   const auto nchw = MemoryFormat::contiguous, nhwc = MemoryFormat::channels_last;

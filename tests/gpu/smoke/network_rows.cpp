@@ -155,7 +155,7 @@ Row low_scores_row(DType dtype) {
     const Shape shape{1, 2, length, 64};
     const auto f = [=](const Tensors& x) {
       // Without gradients of the large numbers, which are sums that cancel each other.
-      const Tensor others = arange(64, {.device = x[0].device()}) > 0;
+      const Tensor others = arange(64.0, {.device = x[0].device()}) > 0;
       const Tensor q = where(others, x[0], 1.0), k = where(others, x[1], -960.0);
       return scaled_dot_product_attention(q, k, x[2], {.mask = x[3]});
     };
