@@ -49,6 +49,7 @@
 #include "nn/init.h"
 #include "nn/linear.h"
 #include "nn/loss.h"
+#include "nn/metrics.h"
 #include "nn/model.h"
 #include "nn/models/gpt2.h"
 #include "nn/models/resnet.h"
@@ -130,6 +131,8 @@ namespace data {}
 namespace gpu {}
 /** Linear algebra: solutions, inverses, factorisations and norms of matrices. */
 namespace linalg {}
+/** Metrics of an evaluation. */
+namespace metrics {}
 /** Layers, losses and models. */
 namespace nn {}
 /** Optimizers, schedules and gradient clipping. */
