@@ -30,7 +30,6 @@
 
 #include "../common/arguments.h"
 #include "../common/program.h"
-#include "../common/progress.h"
 #include "../common/report_file.h"
 #include "../common/run_options.h"
 #include "../common/table.h"

@@ -88,7 +88,7 @@ Tensor result(const std::string& name, const Batches& batches) {
 }  // namespace
 
 TEST_CASE("metrics are those of torchmetrics") {
-  set_log_sink({});
+  const LogSink before = set_log_sink({});
   std::map<std::string, Tensor> stored;
   for (auto& [name, x] : load_tensors(str(folder(), "/metrics.safetensors")).tensors)
     stored[name] = x;
@@ -113,6 +113,7 @@ TEST_CASE("metrics are those of torchmetrics") {
     }
   }
   CHECK(cases == 158);
+  set_log_sink(before);
 }
 
 }  // namespace golden

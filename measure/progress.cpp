@@ -2,10 +2,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 
-namespace samples {
+namespace mezzo {
 
 namespace {
 
@@ -25,22 +26,43 @@ std::string bar(double share) {
 
 }  // namespace
 
+/** What a bar shows, and when it was drawn. */
+struct Progress::State {
+  State(std::string title, std::int64_t total_steps, bool quiet)
+      : title_(std::move(title)),
+        total_(total_steps),
+        quiet_(quiet),
+        terminal_(isatty(STDERR_FILENO) != 0),
+        start_(std::chrono::steady_clock::now()),
+        last_draw_(start_) {}
+
+  void start_at(std::int64_t done) {
+    first_ = done;
+    start_ = last_draw_ = std::chrono::steady_clock::now();
+  }
+  void step(std::int64_t done, const std::string& status);
+  void line(const std::string& text);
+  void clear();
+  /** Returns text such as "12/500  3.4/s  2:23 left". */
+  std::string place_text(std::int64_t done, std::chrono::steady_clock::time_point now) const;
+
+  std::string title_;
+  std::int64_t total_, first_ = 0;
+  bool quiet_, terminal_, drawn_ = false;
+  std::chrono::steady_clock::time_point start_, last_draw_;
+};
+
 Progress::Progress(std::string title, std::int64_t total_steps, bool quiet)
-    : title_(std::move(title)),
-      total_(total_steps),
-      quiet_(quiet),
-      terminal_(isatty(STDERR_FILENO) != 0),
-      start_(std::chrono::steady_clock::now()),
-      last_draw_(start_) {}
+    : state_(new State(std::move(title), total_steps, quiet)) {}
 
 Progress::~Progress() { clear(); }
 
-void Progress::start_at(std::int64_t done) {
-  first_ = done;
-  start_ = last_draw_ = std::chrono::steady_clock::now();
-}
+void Progress::start_at(std::int64_t done) { state_->start_at(done); }
+void Progress::step(std::int64_t done, const std::string& status) { state_->step(done, status); }
+void Progress::line(const std::string& text) { state_->line(text); }
+void Progress::clear() { state_->clear(); }
 
-void Progress::step(std::int64_t done, const std::string& status) {
+void Progress::State::step(std::int64_t done, const std::string& status) {
   if (quiet_) return;
   const auto now = std::chrono::steady_clock::now();
   if (!terminal_) {
@@ -57,8 +79,8 @@ void Progress::step(std::int64_t done, const std::string& status) {
   drawn_ = true;
 }
 
-std::string Progress::place_text(std::int64_t done,
-                                 std::chrono::steady_clock::time_point now) const {
+std::string Progress::State::place_text(std::int64_t done,
+                                        std::chrono::steady_clock::time_point now) const {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed > 0 ? static_cast<double>(done - first_) / elapsed : 0;
   const double left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
@@ -68,15 +90,15 @@ std::string Progress::place_text(std::int64_t done,
   return text;
 }
 
-void Progress::line(const std::string& text) {
+void Progress::State::line(const std::string& text) {
   if (quiet_) return;
   clear();
   std::cerr << title_ << " " << text << "\n";
 }
 
-void Progress::clear() {
+void Progress::State::clear() {
   if (drawn_) std::cerr << "\r\033[K" << std::flush;
   drawn_ = false;
 }
 
-}  // namespace samples
+}  // namespace mezzo
