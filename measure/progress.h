@@ -9,9 +9,8 @@
 
 namespace mezzo {
 
-/** The progress of a run, on stderr: how many of its steps are done, how many it makes a second, and
- *  how long the rest takes.
- *    Progress progress("mnist", total_steps);
+/** The progress of a run, on stderr: how many of its steps are done, how many it makes a second,
+ * and how long the rest takes. Progress progress("mnist", total_steps);
  *    ... progress.step(++done, "loss 0.21"); */
 class MZ_API Progress {
  public:

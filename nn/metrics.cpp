@@ -40,8 +40,8 @@ Tensor gather_rows(const comm::Communicator& group, const Tensor& rows) {
   group.all_gather(padded, all, {.label = "the scores of a metric"}).wait();
   std::vector<Tensor> parts;
   for (std::size_t r = 0; r < counts.size(); ++r)
-    parts.push_back(all.narrow(0, static_cast<std::int64_t>(r) * most,
-                               static_cast<std::int64_t>(counts[r])));
+    parts.push_back(
+        all.narrow(0, static_cast<std::int64_t>(r) * most, static_cast<std::int64_t>(counts[r])));
   return cat(parts);
 }
 
@@ -60,9 +60,9 @@ void require_floating(const char* name, const char* what, const Tensor& x) {
 
 void require_classes(const char* name, const char* what, const Tensor& x) {
   if (is_floating(x.dtype()))
-    fail<DtypeError>(name, {.what = str(what, " are not classes"),
-                            .got = str(x),
-                            .expected = "i64, i32, u8 or bool"});
+    fail<DtypeError>(
+        name,
+        {.what = str(what, " are not classes"), .got = str(x), .expected = "i64, i32, u8 or bool"});
 }
 
 /** Throws ShapeError unless preds are [N,C,d...] and target is [N,d...], or, without classes, both
@@ -254,8 +254,7 @@ void ClassCounts::update(const Tensor& preds, const Tensor& target) {
 }
 
 Counts ClassCounts::counts() const {
-  const Tensor host =
-      counts_.defined() ? counts_.to(cpu).clone() : zeros({size() + 2}, i64);
+  const Tensor host = counts_.defined() ? counts_.to(cpu).clone() : zeros({size() + 2}, i64);
   Counts all = sum_over_ranks<std::int64_t>(ranks(options_.comm), host);
   if (all.back() > 0)
     fail<ValueError>(name_, {.what = "classes are out of range",
@@ -304,9 +303,9 @@ Tensor ConfusionMatrix::compute() const {
 AUROC::AUROC(const AurocOptions& options) : options_(options) {
   require_num_classes("AUROC", options.num_classes);
   if (options.average == Average::micro)
-    fail<ValueError>("AUROC", {.what = "average is out of range",
-                               .got = "micro",
-                               .expected = "macro, weighted or none"});
+    fail<ValueError>(
+        "AUROC",
+        {.what = "average is out of range", .got = "micro", .expected = "macro, weighted or none"});
 }
 
 void AUROC::update(const Tensor& preds, const Tensor& target) {
@@ -350,11 +349,12 @@ Tensor AUROC::compute() const {
     std::vector<Scored> samples;
     for (std::size_t i = 0; i < target.size(); ++i)
       if (!is_ignored(target[i]))
-        samples.push_back({score[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(k)],
-                           target[i] == positive});
+        samples.push_back(
+            {score[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(k)],
+             target[i] == positive});
     if (samples.empty()) refuse_empty("AUROC");
-    const auto of_class = std::count_if(samples.begin(), samples.end(),
-                                        [](const Scored& s) { return s.positive; });
+    const auto of_class =
+        std::count_if(samples.begin(), samples.end(), [](const Scored& s) { return s.positive; });
     if (of_class == 0 || of_class == std::ssize(samples))
       log_text(Severity::warning, str("AUROC: class ", positive, " has no ",
                                       of_class == 0 ? "targets" : "others", "; its area is 0"));
@@ -369,8 +369,9 @@ Tensor AUROC::compute() const {
 void MeanMetric::update(const Tensor& value, double weight) {
   const NoGrad no_grad;
   if (!(weight >= 0))
-    fail<ValueError>("MeanMetric",
-                     {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
+    fail<ValueError>(
+        "MeanMetric",
+        {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
   if (value.dtype() == boolean)
     fail<DtypeError>("MeanMetric", {.what = "expected numbers", .got = str(value)});
   if (value.numel() == 0) return;
@@ -381,8 +382,9 @@ void MeanMetric::update(const Tensor& value, double weight) {
 
 void MeanMetric::update(double value, double weight) {
   if (!(weight >= 0))
-    fail<ValueError>("MeanMetric",
-                     {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
+    fail<ValueError>(
+        "MeanMetric",
+        {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
   sum_ += value * weight;
   weight_ += weight;
 }
@@ -427,9 +429,9 @@ Tensor Perplexity::compute() const {
 
 R2Score::R2Score(const R2Options& options) : options_(options) {
   if (options.adjusted < 0)
-    fail<ValueError>("R2Score", {.what = "adjusted is negative",
-                                 .got = str(options.adjusted),
-                                 .expected = "at least 0"});
+    fail<ValueError>(
+        "R2Score",
+        {.what = "adjusted is negative", .got = str(options.adjusted), .expected = "at least 0"});
 }
 
 void R2Score::update(const Tensor& preds, const Tensor& target) {
@@ -438,11 +440,11 @@ void R2Score::update(const Tensor& preds, const Tensor& target) {
   require_floating("R2Score", "targets", target);
   if (preds.shape() != target.shape() || target.dim() < 1 || target.dim() > 2 ||
       (first_.defined() && first_.numel() != (target.dim() == 1 ? 1 : target.size(1))))
-    fail<ShapeError>("R2Score", {.what = "predictions do not fit the targets",
-                                 .got = str(str(preds), " and ", str(target)),
-                                 .expected = first_.defined()
-                                                 ? str("[N,", first_.numel(), "] twice")
-                                                 : std::string("twice [N] or [N,K]")});
+    fail<ShapeError>("R2Score",
+                     {.what = "predictions do not fit the targets",
+                      .got = str(str(preds), " and ", str(target)),
+                      .expected = first_.defined() ? str("[N,", first_.numel(), "] twice")
+                                                   : std::string("twice [N] or [N,K]")});
   if (target.numel() == 0) return;
   const auto rows = [](const Tensor& x) {
     return (x.dim() == 1 ? x.detach().unsqueeze(1) : x.detach()).to(f64);

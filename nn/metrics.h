@@ -30,7 +30,7 @@ enum class Average : std::uint8_t {
 
 /** Options of Accuracy, Precision, Recall and F1Score. */
 struct ScoreOptions {
-  std::int64_t num_classes = 0;  // 0: the task "binary", else the task "multiclass"
+  std::int64_t num_classes = 0;                 // 0: the task "binary", else the task "multiclass"
   Average average = Average::micro;             // of the classes; binary: the score of class 1
   std::int64_t top_k = 1;                       // a target among the k largest scores is predicted
   double threshold = 0.5;                       // binary: class 1 is predicted above it
@@ -43,8 +43,8 @@ struct ScoreOptions {
 struct ConfusionMatrixOptions {
   /** What a count is divided by. */
   enum class Normalize : std::uint8_t { none, target, pred, all };
-  std::int64_t num_classes = 0;  // 0: the task "binary", else the task "multiclass"
-  double threshold = 0.5;        // binary: class 1 is predicted above it
+  std::int64_t num_classes = 0;                 // 0: the task "binary", else the task "multiclass"
+  double threshold = 0.5;                       // binary: class 1 is predicted above it
   std::optional<std::int64_t> ignore_index{};   // targets of this value are left out
   Normalize normalize = Normalize::none;        // target: by the counts of the targets' classes, as
                                                 // "true" in torchmetrics; 0 / 0 is 0
@@ -139,7 +139,7 @@ class MZ_API ConfusionMatrix : public ClassCounts {
 
 /** Options of AUROC. */
 struct AurocOptions {
-  std::int64_t num_classes = 0;  // 0: the task "binary", else the task "multiclass"
+  std::int64_t num_classes = 0;                 // 0: the task "binary", else the task "multiclass"
   Average average = Average::macro;             // of the classes; not micro
   std::optional<std::int64_t> ignore_index{};   // targets of this value are left out
   std::optional<comm::Communicator> comm = {};  // the ranks; none: all of comm::init()
@@ -226,7 +226,7 @@ struct R2Options {
   enum class Multioutput : std::uint8_t { uniform_average, raw_values, variance_weighted };
   std::int64_t adjusted = 0;  // the number of independent regressors; 0: not adjusted
   Multioutput multioutput = Multioutput::uniform_average;  // of several outputs
-  std::optional<comm::Communicator> comm = {};  // the ranks; none: all of comm::init()
+  std::optional<comm::Communicator> comm = {};             // the ranks; none: all of comm::init()
 };
 
 /** The coefficient of determination: 1 - (sum of squared errors) / (sum of squared deviations of
@@ -249,7 +249,8 @@ class MZ_API R2Score {
  private:
   R2Options options_;
   std::int64_t count_ = 0;
-  Tensor first_, sums_;  // f64: the first target [K]; [3,K] of t - first, its square, squared errors
+  Tensor first_,
+      sums_;  // f64: the first target [K]; [3,K] of t - first, its square, squared errors
 };
 
 }  // namespace mezzo::metrics

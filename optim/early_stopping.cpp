@@ -46,9 +46,9 @@ bool EarlyStopping::step(double metric) {
 
 std::string EarlyStopping::reason() const {
   if (!should_stop()) return {};
-  const std::string best = best_evaluation_ == 0
-                               ? "there was no best one"
-                               : str("the best was ", best_, " (evaluation ", best_evaluation_, ")");
+  const std::string best =
+      best_evaluation_ == 0 ? "there was no best one"
+                            : str("the best was ", best_, " (evaluation ", best_evaluation_, ")");
   return saw_nan_ ? "the metric is NaN; " + best
                   : str("no improvement in ", wait_count_, " evaluations; ", best);
 }

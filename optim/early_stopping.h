@@ -11,8 +11,8 @@ namespace mezzo::optim {
 /** Options of EarlyStopping. */
 struct EarlyStoppingOptions {
   PlateauMode mode = PlateauMode::min;  // min: smaller metrics are better
-  std::int64_t patience = 3;            // stop after so many evaluations in a row without a better one
-  double min_delta = 0;                 // an improvement is larger than this
+  std::int64_t patience = 3;  // stop after so many evaluations in a row without a better one
+  double min_delta = 0;       // an improvement is larger than this
 };
 
 /** Keeps the best training by a metric, and ends it when the metric no longer improves:

@@ -45,7 +45,7 @@ struct RunLine {
   std::string loss_scale;  // "dynamic" or a number; empty without mixed precision
   std::string cast_dtype;  // the 16-bit dtype of the level; empty if there is none
   std::vector<std::pair<std::string, std::string>> options = {};
-  bool emulated = false;  // products in cast_dtype are computed in f32 on this device
+  bool emulated = false;     // products in cast_dtype are computed in f32 on this device
   std::int64_t samples = 0;  // of a step, in all processes; 0: not known
 };
 

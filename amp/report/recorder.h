@@ -71,7 +71,7 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
   const ReportOptions options_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::int64_t run_;
-  std::optional<SummaryWriter> events_;  // none without ReportOptions::tensorboard
+  std::optional<SummaryWriter> events_;        // none without ReportOptions::tensorboard
   bool ended_ = false, is_under_way_ = false;  // the latter: since the backward pass
   Device device_ = cpu;
   report::ParameterNames names_;

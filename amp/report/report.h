@@ -15,9 +15,9 @@ namespace mezzo::amp {
 
 /** Options of Report. */
 struct ReportOptions {
-  std::string title = {};   // shown on the page; empty: the file's name
-  std::string group = {};   // runs of one group are compared; empty: the title
-  std::int64_t every = 20;  // sample the first step and then each `every`-th
+  std::string title = {};        // shown on the page; empty: the file's name
+  std::string group = {};        // runs of one group are compared; empty: the title
+  std::int64_t every = 20;       // sample the first step and then each `every`-th
   std::string tensorboard = {};  // folder of event files and CSV, as of SummaryWriter; empty: none
 };
 

@@ -16,11 +16,11 @@ Finding healthy(const Evidence& evidence) {
   }
   for (std::int64_t i = 0; i < std::ssize(evidence.run.steps); ++i)
     skipped += evidence.was_skipped(i) ? 1 : 0;
-  std::string text = str(flushed + skipped > 0 ? "Nothing that counts is lost" : "Nothing is lost",
-                         evidence.low.empty() ? "" : str(" in ", evidence.low),
-                         ": no gradient underflows, nothing overflows",
-                         skipped > 0 ? " but gradients of skipped steps" : "",
-                         ", and every update is kept.");
+  std::string text =
+      str(flushed + skipped > 0 ? "Nothing that counts is lost" : "Nothing is lost",
+          evidence.low.empty() ? "" : str(" in ", evidence.low),
+          ": no gradient underflows, nothing overflows",
+          skipped > 0 ? " but gradients of skipped steps" : "", ", and every update is kept.");
   if (flushed > 0)
     text += str(" Sampled casts made ", flushed, " of ", elements,
                 " elements zero, each below half of the smallest 16-bit number; no gradient lost ",

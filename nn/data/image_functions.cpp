@@ -105,8 +105,8 @@ float mean_grey(const Tensor& image) {
   return plane == 0 ? 0 : static_cast<float>(sum / static_cast<double>(plane));
 }
 
-/** The place of a pixel of an image from that of a pixel of the result, both relative to the centre:
- *  column = xx x + xy y + x0, row = yx x + yy y + y0. */
+/** The place of a pixel of an image from that of a pixel of the result, both relative to the
+ * centre: column = xx x + xy y + x0, row = yx x + yy y + y0. */
 struct Places {
   float xx, xy, x0, yx, yy, y0;
 };
@@ -202,9 +202,8 @@ Tensor affine(const Tensor& image, const AffineOptions& o) {
                      {.what = "invalid scale", .got = str(o.scale), .expected = "above 0"});
   const float angle = radians(o.angle), sx = radians(o.shear.first), sy = radians(o.shear.second);
   if (std::abs(math::cos(sx)) < 1e-6f || std::abs(math::cos(sy)) < 1e-6f)
-    fail<ValueError>("affine",
-                     {.what = "the shear collapses the image",
-                      .got = str("(", o.shear.first, ", ", o.shear.second, ")")});
+    fail<ValueError>("affine", {.what = "the shear collapses the image",
+                                .got = str("(", o.shear.first, ", ", o.shear.second, ")")});
   const float turn_cos = math::cos(angle - sy) / math::cos(sy),
               turn_sin = math::sin(angle - sy) / math::cos(sy),
               tangent = math::sin(sx) / math::cos(sx);

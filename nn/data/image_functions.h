@@ -17,22 +17,22 @@ MZ_API Tensor rotate(const Tensor& image, double degrees, double fill = 0);
 
 /** Returns an image [..., H, W], u8 or floating-point, blurred by a Gaussian of `kernel_size` odd
  *  pixels in each direction and deviation `sigma`; the border is reflected. Computed in f32, also
- *  for f64, and rounded once. Errors: ValueError for an even size or one below 1, a size that reaches beyond
- *  the reflected border, and a deviation that is not above 0; ShapeError, DtypeError, DeviceError.
- *  Source: torchvision.transforms.functional.gaussian_blur. */
+ *  for f64, and rounded once. Errors: ValueError for an even size or one below 1, a size that
+ * reaches beyond the reflected border, and a deviation that is not above 0; ShapeError, DtypeError,
+ * DeviceError. Source: torchvision.transforms.functional.gaussian_blur. */
 MZ_API Tensor gaussian_blur(const Tensor& image, std::int64_t kernel_size, double sigma);
 
 /** Options of affine(). */
 struct AffineOptions {
-  double angle = 0;                         // degrees, clockwise
-  std::pair<double, double> translate{};    // pixels to the right and down
-  double scale = 1;                         // above 0
-  std::pair<double, double> shear{};        // degrees along x and y
-  double fill = 0;                          // of pixels outside the image
+  double angle = 0;                       // degrees, clockwise
+  std::pair<double, double> translate{};  // pixels to the right and down
+  double scale = 1;                       // above 0
+  std::pair<double, double> shear{};      // degrees along x and y
+  double fill = 0;                        // of pixels outside the image
 };
 
-/** Returns an image [..., H, W] of any dtype, scaled, sheared, turned about its centre and moved, in
- *  the same size. A pixel is that at the nearest place of the image (ties to even), or `fill`
+/** Returns an image [..., H, W] of any dtype, scaled, sheared, turned about its centre and moved,
+ * in the same size. A pixel is that at the nearest place of the image (ties to even), or `fill`
  *  outside. Errors: ValueError for numbers that are not finite, a scale that is not above 0 and a
  *  shear that collapses the image; ShapeError, DeviceError.
  *  Source: torchvision.transforms.functional.affine, whose angle is clockwise, unlike rotate(). */

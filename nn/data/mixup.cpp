@@ -44,8 +44,8 @@ Batch MixUp::operator()(const Batch& batch) const {
   Tensor target = batch.y;
   if (!is_floating(target.dtype())) {
     if (num_classes == 0)
-      fail<DtypeError>(op, {.what = "targets that are classes need num_classes",
-                            .got = str(batch.y)});
+      fail<DtypeError>(op,
+                       {.what = "targets that are classes need num_classes", .got = str(batch.y)});
     if (target.dim() != 1)
       fail<ShapeError>(op, {.what = "wrong targets", .got = str(batch.y), .expected = "[N]"});
     target = one_hot(target.to(i64), num_classes).to(batch.x.dtype());

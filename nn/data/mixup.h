@@ -17,8 +17,8 @@ struct MZ_API MixUp {
   std::int64_t num_classes = 0;  // of targets that are classes; 0: targets are blended as they are
   double alpha = 1;              // above 0; the smaller, the less is blended
 
-  /** Returns the blended batch, whose targets, for cross_entropy(), are probabilities [N,classes] in
-   *  the dtype of x. Errors: ValueError for invalid options; DtypeError for x that is not
+  /** Returns the blended batch, whose targets, for cross_entropy(), are probabilities [N,classes]
+   * in the dtype of x. Errors: ValueError for invalid options; DtypeError for x that is not
    *  floating-point, and targets that are classes without num_classes; ShapeError for targets that
    *  are classes but not [N]. */
   Batch operator()(const Batch& batch) const;

@@ -46,11 +46,11 @@ Run::Run(std::string title, const RunOptions& options, const amp::Training& trai
   if (!options.report.empty() && is_main()) {
     amp::Training recorded = training_;
     recorded.step = figures_.steps;
-    report_ = std::make_unique<amp::Report>(
-        recorded, options.report,
-        amp::ReportOptions{.title = title_ + " " + options.level,
-                           .group = title_,
-                           .tensorboard = options.tensorboard});
+    report_ =
+        std::make_unique<amp::Report>(recorded, options.report,
+                                      amp::ReportOptions{.title = title_ + " " + options.level,
+                                                         .group = title_,
+                                                         .tensorboard = options.tensorboard});
   }
   interrupted = 0;
   handle_signals(on_signal);

@@ -29,8 +29,8 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/** Returns the number that a field holds. `missing` stands for an empty one. Errors: FormatError that
- *  names line and column. */
+/** Returns the number that a field holds. `missing` stands for an empty one. Errors: FormatError
+ * that names line and column. */
 double parsed(const std::string& subject, std::string_view text, std::int64_t line,
               const std::string& column, const std::optional<double>& missing, const char* hint) {
   if (text.empty() && missing) return *missing;
@@ -40,13 +40,13 @@ double parsed(const std::string& subject, std::string_view text, std::int64_t li
   const char* const last = digits.data() + digits.size();
   const auto [end, error] = std::from_chars(digits.data(), last, value);
   if (error != std::errc{} || end != last)
-    fail<FormatError>(subject,
-                      {.what = str("line ", line, ", column ", column,
-                                   error == std::errc::result_out_of_range
-                                       ? ": the number is out of range"
-                                       : ": not a number"),
-                       .got = str("\"", text.substr(0, 40), "\""),
-                       .hint = text.empty() ? "the option missing sets the number of a gap" : hint});
+    fail<FormatError>(
+        subject,
+        {.what = str("line ", line, ", column ", column,
+                     error == std::errc::result_out_of_range ? ": the number is out of range"
+                                                             : ": not a number"),
+         .got = str("\"", text.substr(0, 40), "\""),
+         .hint = text.empty() ? "the option missing sets the number of a gap" : hint});
   return value;
 }
 
@@ -101,8 +101,7 @@ Tensor tensor_of(std::span<const double> numbers, std::int64_t rows, std::int64_
 void require_dtype(const char* op, DType dtype) {
   if (dtype != f32 && dtype != f64)
     fail<DtypeError>(
-        op,
-        {.what = "wrong dtype", .got = std::string(name(dtype)), .expected = "f32 or f64"});
+        op, {.what = "wrong dtype", .got = std::string(name(dtype)), .expected = "f32 or f64"});
 }
 
 /** The text of a file. */
@@ -245,10 +244,10 @@ CsvTable read_csv(const std::string& path, const CsvOptions& options) {
     require_names(subject, table.names_);
     while (reader.next(fields)) {
       if (fields.size() != table.names_.size())
-        fail<FormatError>(subject,
-                          {.what = str("line ", reader.line(), " has another length than the names"),
-                           .got = str(fields.size(), " fields"),
-                           .expected = str(table.names_.size())});
+        fail<FormatError>(
+            subject, {.what = str("line ", reader.line(), " has another length than the names"),
+                      .got = str(fields.size(), " fields"),
+                      .expected = str(table.names_.size())});
       table.lines_.push_back(reader.line());
       table.fields_.insert(table.fields_.end(), fields.begin(), fields.end());
     }
@@ -264,8 +263,9 @@ std::size_t CsvTable::index_of(std::string_view column) const {
   if (found != names_.end()) return static_cast<std::size_t>(found - names_.begin());
   std::string all;
   for (const std::string& known : names_) all += (all.empty() ? "" : ", ") + known;
-  fail<ValueError>(str("read_csv(", path_, ")"),
-                   {.what = "there is no such column", .got = std::string(column), .expected = all});
+  fail<ValueError>(
+      str("read_csv(", path_, ")"),
+      {.what = "there is no such column", .got = std::string(column), .expected = all});
 }
 
 std::vector<std::string> CsvTable::text(std::string_view column) const {
@@ -296,9 +296,9 @@ CsvClasses CsvTable::classes(std::string_view column) const {
   std::erase(out.names, std::string());
   auto* code = out.codes.data<std::int64_t>();
   for (const std::string& field : fields)
-    *code++ = field.empty() ? -1
-                            : std::lower_bound(out.names.begin(), out.names.end(), field) -
-                                  out.names.begin();
+    *code++ = field.empty()
+                  ? -1
+                  : std::lower_bound(out.names.begin(), out.names.end(), field) - out.names.begin();
   return out;
 }
 

@@ -30,7 +30,7 @@ MZ_API Tensor load_csv(const std::string& path, const CsvOptions& options = {});
 
 /** The classes of a column of text. */
 struct CsvClasses {
-  Tensor codes;                    // i64 [rows]: the index of each row's name; -1 for an empty field
+  Tensor codes;  // i64 [rows]: the index of each row's name; -1 for an empty field
   std::vector<std::string> names;  // the different texts, sorted
 };
 
@@ -42,15 +42,15 @@ class MZ_API CsvTable {
   /** Returns the number of rows, without that of the names. */
   std::int64_t rows() const;
 
-  /** Returns the fields of a column as they are; empty where there is a gap. Errors: ValueError that
-   *  lists the columns for an unknown one. */
+  /** Returns the fields of a column as they are; empty where there is a gap. Errors: ValueError
+   * that lists the columns for an unknown one. */
   std::vector<std::string> text(std::string_view column) const;
   /** Returns columns of numbers as [rows, columns]. Errors: ValueError for an unknown column;
    *  FormatError that names line and column for what is no number, and for a gap unless
    *  options.missing is set; DtypeError. */
   Tensor numbers(const std::vector<std::string>& columns, const CsvOptions& options = {}) const;
-  /** Returns a column of text as numbers of classes, such as the targets of cross_entropy(). Errors:
-   *  ValueError for an unknown column. */
+  /** Returns a column of text as numbers of classes, such as the targets of cross_entropy().
+   * Errors: ValueError for an unknown column. */
   CsvClasses classes(std::string_view column) const;
 
  private:

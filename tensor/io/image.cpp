@@ -204,8 +204,8 @@ void require_image_dtype(std::string_view op, const Tensor& x) {
                           .expected = "u8, or floating-point in 0..1"});
 }
 
-/** Returns images of any accepted shape as row-major [N,C,H,W] on the CPU, u8 or f32, with a copy of
- *  its own if `copies`; one channel is made three. */
+/** Returns images of any accepted shape as row-major [N,C,H,W] on the CPU, u8 or f32, with a copy
+ * of its own if `copies`; one channel is made three. */
 Tensor image_batch(std::string_view op, const Tensor& images, bool copies) {
   require_image_dtype(op, images);
   if (images.dim() < 2 || images.dim() > 4 || images.numel() == 0)
@@ -294,8 +294,8 @@ Tensor make_grid(const std::vector<Tensor>& images, const GridOptions& options) 
   const Tensor& first = images[0];
   if (first.dim() != 3)
     fail<ShapeError>(op, {.what = "not an image", .got = str(first), .expected = "[C,H,W]"});
-  const Tensor all = empty_tensor(
-      {std::ssize(images), first.size(0), first.size(1), first.size(2)}, first.dtype(), cpu);
+  const Tensor all = empty_tensor({std::ssize(images), first.size(0), first.size(1), first.size(2)},
+                                  first.dtype(), cpu);
   for (std::size_t n = 0; n < images.size(); ++n) {
     if (images[n].shape() != first.shape() || images[n].dtype() != first.dtype())
       fail<ShapeError>(op, {.what = str("image ", n, " differs from the first"),
@@ -331,8 +331,8 @@ std::string io::png_bytes(std::string_view op, const Tensor& image) {
   return bytes;
 #else
   (void)interleaved;
-  fail<Unsupported>(op, {.what = "this build cannot write PNG images",
-                         .hint = "build Mezzo with -Dpng=enabled"});
+  fail<Unsupported>(
+      op, {.what = "this build cannot write PNG images", .hint = "build Mezzo with -Dpng=enabled"});
 #endif
 }
 
@@ -341,8 +341,7 @@ void save_image(const std::string& path, const Tensor& images, const GridOptions
     fail<ValueError>("save_image", {.what = "unknown kind of image file",
                                     .got = path,
                                     .expected = "a path that ends in .png"});
-  const std::string bytes =
-      io::png_bytes("save_image", grid_of("save_image", images, options));
+  const std::string bytes = io::png_bytes("save_image", grid_of("save_image", images, options));
   io::AtomicFile file("save_image", path);
   file.write(bytes);
   file.commit();

@@ -29,11 +29,11 @@ struct GridOptions {
   double pad_value = 0;     // of the pixels between images
 };
 
-/** Returns images [N,C,H,W] (also [H,W], [C,H,W] and a list of [C,H,W]) as one image on the CPU: the
- *  rows of the grid are filled from the left; one channel is made three. u8 stays u8; other dtypes
- *  give f32. A single image is returned without padding. Errors: ShapeError for other shapes and
- *  channels, and images of different shapes; DtypeError; ValueError for options out of range, and
- *  normalize with u8. Source: torchvision.utils.make_grid. */
+/** Returns images [N,C,H,W] (also [H,W], [C,H,W] and a list of [C,H,W]) as one image on the CPU:
+ * the rows of the grid are filled from the left; one channel is made three. u8 stays u8; other
+ * dtypes give f32. A single image is returned without padding. Errors: ShapeError for other shapes
+ * and channels, and images of different shapes; DtypeError; ValueError for options out of range,
+ * and normalize with u8. Source: torchvision.utils.make_grid. */
 MZ_API Tensor make_grid(const Tensor& images, const GridOptions& options = {});
 /** Does the same for a list of images. */
 MZ_API Tensor make_grid(const std::vector<Tensor>& images, const GridOptions& options = {});

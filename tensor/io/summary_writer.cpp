@@ -179,9 +179,9 @@ void SummaryWriter::add_histogram(std::string_view tag, const Tensor& values, st
   while (counts[first] == 0) ++first;
   while (counts[last - 1] == 0) --last;
   if (first > 0) --first;
-  std::vector<double> ends(limits.begin() + static_cast<std::ptrdiff_t>(first),
-                           limits.begin() +
-                               static_cast<std::ptrdiff_t>(std::min(last, limits.size())));
+  std::vector<double> ends(
+      limits.begin() + static_cast<std::ptrdiff_t>(first),
+      limits.begin() + static_cast<std::ptrdiff_t>(std::min(last, limits.size())));
   const auto [least, largest] = std::minmax_element(numbers.begin(), numbers.end());
   if (ends.size() < last - first) ends.push_back(std::max(*largest, limits.back()));
   add_histogram_raw(tag, *least, *largest, sum, squares, ends,

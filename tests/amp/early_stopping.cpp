@@ -77,8 +77,7 @@ TEST_CASE("the best checkpoint is kept, and a resumed training stops where it wo
       const NoGrad no_grad;
       net.bias().fill_(metrics[i]);
       training.step = static_cast<std::int64_t>(i);
-      if (stopping.step(metrics[i]))
-        amp::save_checkpoint(folder / "best", training, {.keep = 1});
+      if (stopping.step(metrics[i])) amp::save_checkpoint(folder / "best", training, {.keep = 1});
       amp::save_checkpoint(folder / "last", training);
     }
     return i;

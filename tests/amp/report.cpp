@@ -341,8 +341,9 @@ TEST_CASE("numbers of the program and learning rates are recorded at their steps
     data::Dataset set{randn({8, 6}), randint(0, 4, {8})};
     data::Batches batches = set.batches({.size = 4});
     auto session = amp::initialize(net, optimizer, {.opt_level = "O4", .verbosity = 0});
-    amp::Report report({.model = net, .optimizer = optimizer, .session = session, .loader = batches},
-                       path, {.every = 2, .tensorboard = events});
+    amp::Report report(
+        {.model = net, .optimizer = optimizer, .session = session, .loader = batches}, path,
+        {.every = 2, .tensorboard = events});
     report.log("before", 1);
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();

@@ -47,9 +47,12 @@ TEST_CASE("a table of text and numbers is read by the names of its columns") {
   CHECK(both.dtype() == f32);
   CHECK(both.to_vector<double>() == std::vector<double>{1.5, 34, -2, -1, 30, 7});
   CHECK(std::isnan(table.numbers({"age"}, {.missing = kNan}).to_vector<double>()[1]));
-  CHECK_THROWS_WITH_AS_TEXT(table.numbers({"age"}), FormatError, "line 4, column age: not a number");
-  CHECK_THROWS_WITH_AS_TEXT(table.numbers({"age"}), FormatError, "missing sets the number of a gap");
-  CHECK_THROWS_WITH_AS_TEXT(table.numbers({"name"}), FormatError, "classes() makes numbers of text");
+  CHECK_THROWS_WITH_AS_TEXT(table.numbers({"age"}), FormatError,
+                            "line 4, column age: not a number");
+  CHECK_THROWS_WITH_AS_TEXT(table.numbers({"age"}), FormatError,
+                            "missing sets the number of a gap");
+  CHECK_THROWS_WITH_AS_TEXT(table.numbers({"name"}), FormatError,
+                            "classes() makes numbers of text");
   CHECK_THROWS_WITH_AS_TEXT(table.numbers({"age"}, {.dtype = f16}), DtypeError, "f32 or f64");
   CHECK_THROWS_WITH_AS_TEXT(table.text("town"), ValueError,
                             "got town, expected name, age, city, country, score");
@@ -64,7 +67,8 @@ TEST_CASE("text becomes classes in alphabetic order, gaps -1") {
 }
 
 TEST_CASE("tabs delimit fields, also empty ones") {
-  const CsvTable table = table_of("skipped\na\tb\tc\n\t\t\n 1\t\t3\n", {.delimiter = '\t', .skip_rows = 1});
+  const CsvTable table =
+      table_of("skipped\na\tb\tc\n\t\t\n 1\t\t3\n", {.delimiter = '\t', .skip_rows = 1});
   CHECK(table.names() == Texts{"a", "b", "c"});
   CHECK(table.rows() == 2);
   CHECK(table.text("a") == Texts{"", "1"});
@@ -72,8 +76,9 @@ TEST_CASE("tabs delimit fields, also empty ones") {
 }
 
 TEST_CASE("wrong tables are refused with the line") {
-  CHECK(error_of("a,b\n1,2\n1\n").find("line 3 has another length than the names; got 1 fields, "
-                                       "expected 2") != std::string::npos);
+  CHECK(error_of("a,b\n1,2\n1\n")
+            .find("line 3 has another length than the names; got 1 fields, "
+                  "expected 2") != std::string::npos);
   CHECK(error_of("a,b\n1,\"2\n3\n").find("line 2: a quote does not end") != std::string::npos);
   CHECK(error_of("a\n\"1\" 2\n").find("line 2: text after a quote") != std::string::npos);
   CHECK(error_of("a,,c\n1,2,3\n").find("column 2 has no name") != std::string::npos);

@@ -175,8 +175,7 @@ TEST_CASE("images and grids of images are saved as PNG") {
   CHECK(grid[{0, 1, 1}].item() == 51);
   CHECK(grid[{0, 0, 0}].item() == 255);
   CHECK(grid[{0, 8, 5}].item() == 255);  // there is no sixth image
-  CHECK(equal(make_grid(std::vector<Tensor>{bytes, bytes}),
-              make_grid(stack({bytes, bytes}))));
+  CHECK(equal(make_grid(std::vector<Tensor>{bytes, bytes}), make_grid(stack({bytes, bytes}))));
   const Tensor x = rand({2, 1, 2, 2}), before = x.clone();
   make_grid(x, {.normalize = true});
   CHECK(equal(x, before));

@@ -1,5 +1,6 @@
 // Event files, read back by a parser of records and protocol buffers that shares nothing with the
-// writer. ../checks/event_files.py reads them with TensorBoard's own reader where that is installed.
+// writer. ../checks/event_files.py reads them with TensorBoard's own reader where that is
+// installed.
 #include <mezzo.h>
 #include <mezzo_features.h>
 

@@ -49,8 +49,9 @@ TEST_CASE("updates record no gradient and keep no tensor of the caller") {
   CHECK_FALSE(area.compute().requires_grad());
 }
 
-TEST_CASE("the area under the ROC curve does not depend on batches of logits that look like "
-          "probabilities, or on the range of a sigmoid") {
+TEST_CASE(
+    "the area under the ROC curve does not depend on batches of logits that look like "
+    "probabilities, or on the range of a sigmoid") {
   AUROC area;
   area.update(tensor({0.1, 0.9}), classes({1, 0}));  // logits as well
   area.update(tensor({-5.0, 40.0, 50.0}), classes({0, 0, 1}));
@@ -92,7 +93,8 @@ TEST_CASE("the coefficient of determination does not depend on the unit or the o
 }
 
 TEST_CASE("metrics refuse what they cannot count") {
-  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 1}), ValueError, "num_classes is out of range");
+  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 1}), ValueError,
+                            "num_classes is out of range");
   CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 3, .top_k = 4}), ValueError, "1..3");
   CHECK_THROWS_WITH_AS_TEXT(Accuracy({.top_k = 2}), ValueError, "a binary task has no top_k");
   CHECK_THROWS_WITH_AS_TEXT(Accuracy({.threshold = 2}), ValueError, "threshold");
@@ -129,7 +131,8 @@ TEST_CASE("metrics refuse what they cannot count") {
   area.update(tensor({std::numeric_limits<double>::quiet_NaN()}), classes({1}));
   CHECK_THROWS_WITH_AS_TEXT(area.compute(), ValueError, "NaN");
   CHECK_THROWS_WITH_AS_TEXT(MeanMetric().update(ones({2}), -1), ValueError, "negative");
-  CHECK_THROWS_WITH_AS_TEXT(Perplexity().update(kScores, classes({1, 2, 0})), ShapeError, "[N,T,V]");
+  CHECK_THROWS_WITH_AS_TEXT(Perplexity().update(kScores, classes({1, 2, 0})), ShapeError,
+                            "[N,T,V]");
   CHECK_THROWS_AS(Perplexity().update(kScores.unsqueeze(0), classes({1, 2, 3}).unsqueeze(0)),
                   IndexError);
   CHECK_THROWS_WITH_AS_TEXT(R2Score().update(ones({2}), ones({3})), ShapeError, "targets");

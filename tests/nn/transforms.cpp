@@ -306,9 +306,8 @@ TEST_CASE("a random window is erased", "[data]") {
   CHECK(amax(data::RandomErasing{.p = 1, .value = 7}(image)).item() == 7);
   const Tensor bytes = data::RandomErasing{.p = 1, .value = 9}(zeros({1, 8, 8}, u8));
   CHECK((bytes.dtype() == u8 && amax(bytes).item() == 9));
-  const Tensor noise =
-      data::RandomErasing{.p = 1, .scale = {0.9, 0.9}, .ratio = {1, 1}, .value = {}}(
-          full({3, 200, 200}, 50));
+  const Tensor noise = data::RandomErasing{
+      .p = 1, .scale = {0.9, 0.9}, .ratio = {1, 1}, .value = {}}(full({3, 200, 200}, 50));
   const Tensor drawn = masked_select(noise, noise != 50.0);
   CHECK(drawn.numel() > 100000);
   CHECK(std::abs(mean(drawn).item()) < 0.01);
@@ -411,7 +410,7 @@ TEST_CASE("the newer transforms take one draw and refuse bad options", "[data]")
   CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.alpha = 0}({image, y})), ValueError, "alpha");
   CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.num_classes = -1}({image, y})), ValueError, "classes");
   CHECK_THROWS_WITH_AS_TEXT(data::MixUp{}({image, y}), DtypeError, "num_classes");
-  CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.num_classes = 2}({image, zeros({3, 1}, i64)})), ShapeError,
-                            "[N]");
+  CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.num_classes = 2}({image, zeros({3, 1}, i64)})),
+                            ShapeError, "[N]");
   CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.num_classes = 2}({image.to(u8), y})), DtypeError, "x is");
 }

@@ -4,7 +4,7 @@ const MOST_DASHES = 4;  // kinds of lines that can be told apart
 
 function renderTraining(body, {run, width}) {
   if (run.steps.length === 0) {
-    show(body, missing('This run has no steps.'));
+    show(body, missing('This run has no steps, so that there are no curves.'));
     return;
   }
   const logged = [...run.logs], is_loss = ([name]) => /loss/i.test(name);
@@ -14,9 +14,9 @@ function renderTraining(body, {run, width}) {
   const others = [...logged.filter((series) => !is_loss(series)).map(([name, points]) =>
     [name, [[name, points]]]), ...ownCurves(run)];
   show(body, h('p', {class: 'summary'}, summaryOf(run)),
-    curveFigure(run, 'loss', losses, width, 300),
+    curveFigure(run, 'loss', losses, width, 220),
     h('div', {class: 'curves'}, others.map(([name, series]) =>
-      curveFigure(run, name, series, small, 190))));
+      curveFigure(run, name, series, small, 150))));
 }
 
 /** Returns [[step, value]] of the steps that have the value, as losses of a device's sampled steps. */
