@@ -94,7 +94,7 @@ TEST_CASE("the best checkpoint is kept, and a resumed training stops where it wo
   CHECK(stopping.best() == 0.7);
   CHECK(stopping.wait_count() == 0);
 
-  StateDict wrong = stopping.state_dict();
+  optim::StateDict wrong = stopping.state_dict();
   wrong.scalars["wait_count"] = 0.5;
   CHECK_THROWS_WITH_AS_TEXT(stopping.load_state_dict(wrong), ValueError, "wait_count");
   wrong = stopping.state_dict();

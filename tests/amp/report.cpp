@@ -370,7 +370,7 @@ TEST_CASE("numbers of the program and learning rates are recorded at their steps
   CHECK(logs.size() == 3);
   REQUIRE(run.steps.size() == 3);
   CHECK(run.steps[1].lrs == std::vector<double>{0.25});
-  CHECK(text_of(folder.file("run.jsonl")).find("\"samples\":4}") != std::string::npos);
+  CHECK(text_of(folder.file("run.jsonl")).find("\"samples\":4,") != std::string::npos);
 
   const CsvTable table = read_csv(events + "/scalars.csv");
   const std::vector<std::string> tags = table.text("tag"), steps = table.text("step"),
