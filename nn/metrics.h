@@ -42,12 +42,16 @@ struct ScoreOptions {
 /** Options of ConfusionMatrix. */
 struct ConfusionMatrixOptions {
   /** What a count is divided by. */
-  enum class Normalize : std::uint8_t { none, target, pred, all };
+  enum class Normalize : std::uint8_t {
+    none,    // nothing: counts
+    target,  // the counts of the targets' classes, "true" in torchmetrics: rows have the sum 1
+    pred,    // the counts of the predicted classes: columns have the sum 1
+    all,     // the count of all samples
+  };
   std::int64_t num_classes = 0;                 // 0: the task "binary", else the task "multiclass"
   double threshold = 0.5;                       // binary: class 1 is predicted above it
   std::optional<std::int64_t> ignore_index{};   // targets of this value are left out
-  Normalize normalize = Normalize::none;        // target: by the counts of the targets' classes, as
-                                                // "true" in torchmetrics; 0 / 0 is 0
+  Normalize normalize = Normalize::none;        // what counts are divided by; 0 / 0 is 0
   std::optional<comm::Communicator> comm = {};  // the ranks; none: all of comm::init()
 };
 
@@ -223,7 +227,11 @@ class MZ_API Perplexity {
 /** Options of R2Score. */
 struct R2Options {
   /** How the scores of several outputs become one. */
-  enum class Multioutput : std::uint8_t { uniform_average, raw_values, variance_weighted };
+  enum class Multioutput : std::uint8_t {
+    uniform_average,    // their mean
+    raw_values,         // no average: the score of each output
+    variance_weighted,  // the mean weighted by the variances of the targets
+  };
   std::int64_t adjusted = 0;  // the number of independent regressors; 0: not adjusted
   Multioutput multioutput = Multioutput::uniform_average;  // of several outputs
   std::optional<comm::Communicator> comm = {};             // the ranks; none: all of comm::init()
