@@ -26,8 +26,8 @@ Finding healthy(const Evidence& evidence) {
                 " elements zero, each below half of the smallest 16-bit number; no gradient lost ",
                 "1 % of its sum by it.");
   if (skipped > 0)
-    text += str(" Skipped were ", skipped, " of ", evidence.run.steps.size(),
-                " steps: by overflows a dynamic loss scale finds its value.");
+    text += str(" ", skipped, " of ", evidence.run.steps.size(),
+                " steps were skipped: a dynamic loss scale finds its value by overflows.");
   return {.kind = "healthy", .severity = "good", .text = std::move(text)};
 }
 

@@ -30,8 +30,8 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Records of protocol buffers: fields of a number and a type. Source: tensorflow/core/util/
-// event.proto and tensorflow/core/framework/summary.proto.
+// Messages of protocol buffers: fields with a number and a type. Source: the definitions of Event
+// and Summary in TensorBoard.
 enum Wire { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 std::string varint(std::uint64_t value) {
@@ -66,8 +66,7 @@ std::string packed_field(std::uint64_t number, std::span<const double> values) {
   return field(number, content);
 }
 
-/** Returns a record: length, content, and a checksum of each. Source: tensorflow/core/lib/io/
- *  record_writer.h. */
+/** Returns a record of an event file: length, content, and a masked checksum of each. */
 std::string record(std::string_view content) {
   const auto masked = [](std::string_view bytes) {
     const std::uint32_t sum = io::crc32c(std::as_bytes(std::span(bytes)));
@@ -85,7 +84,7 @@ std::string csv_text(std::string_view text) {
   return out + "\"";
 }
 
-/** Upper ends of TensorFlow's buckets. */
+/** Upper ends of the buckets of add_histogram(). */
 std::vector<double> bucket_limits() {
   std::vector<double> positive;
   for (double v = 1e-12; v < 1e20; v *= 1.1) positive.push_back(v);
@@ -169,7 +168,7 @@ void SummaryWriter::add_histogram(std::string_view tag, const Tensor& values, st
   std::vector<double> counts(limits.size() + 1);
   double sum = 0, squares = 0;
   for (const double x : numbers) {
-    ++counts[static_cast<std::size_t>(std::lower_bound(limits.begin(), limits.end(), x) -
+    ++counts[static_cast<std::size_t>(std::upper_bound(limits.begin(), limits.end(), x) -
                                       limits.begin())];
     sum += x;
     squares += x * x;

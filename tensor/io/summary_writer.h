@@ -33,12 +33,13 @@ class MZ_API SummaryWriter {
 
   /** Writes a number; in the event file it is rounded to f32, as TensorBoard stores it. */
   void add_scalar(std::string_view tag, double value, std::int64_t step);
-  /** Writes how the elements of a tensor of numbers are distributed, in TensorFlow's buckets: 0 and
-   *  1e-12 * 1.1^i of both signs. Waits for the device. NaN and infinite elements are left out.
-   *  Errors: ValueError if no element is left. */
+  /** Writes how the elements of a tensor of numbers are distributed, in the buckets of PyTorch's
+   * writer: 0 and 1e-12 * 1.1^i of both signs. Waits for the device. NaN and infinite elements are
+   * left out. Errors: ValueError if no element is left. */
   void add_histogram(std::string_view tag, const Tensor& values, std::int64_t step);
-  /** Writes a histogram that was counted elsewhere: counts[i] numbers lie above limits[i - 1] and
-   * up to limits[i], which ascend. Errors: ValueError unless there are equally many, at least one.
+  /** Writes a histogram that was counted elsewhere: counts[i] numbers are at least limits[i - 1]
+   * and below limits[i], which ascend. Errors: ValueError unless there are equally many, at least
+   * one.
    */
   void add_histogram_raw(std::string_view tag, double min, double max, double sum,
                          double sum_squares, std::span<const double> limits,

@@ -190,7 +190,8 @@ def check_training(browser, name, objects):
            f'{name}: the loss curve; expected {1 + losses} lines and {skipped} marks', charts)
     for one in logged:
         if 'loss' not in one.lower():
-            expect(found.get(f'{one} over the steps', [0])[0] == 1, f'{name}: curve of {one}', charts)
+            expect(found.get(f'{one} over the steps', [0])[0] == 1, f'{name}: curve of {one}',
+                   charts)
     if any(one.get('lrs') for one in steps):
         expect('learning rate over the steps' in found, f'{name}: the learning rate', charts)
     expect(any('per second' in label for label in found), f'{name}: the throughput', charts)

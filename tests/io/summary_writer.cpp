@@ -131,9 +131,9 @@ TEST_CASE("scalars, histograms and images are records of TensorBoard") {
   REQUIRE(limits.size() == counts.size());
   for (std::size_t i = 1; i < limits.size(); ++i) {
     REQUIRE(limits[i - 1] < limits[i]);
-    const double here = (limits[i - 1] < -2 && -2 <= limits[i] ? 1 : 0) +
-                        (limits[i - 1] < 0 && 0 <= limits[i] ? 2 : 0) +
-                        (limits[i - 1] < 0.5 && 0.5 <= limits[i] ? 2 : 0);
+    const double here = (limits[i - 1] <= -2 && -2 < limits[i] ? 1 : 0) +
+                        (limits[i - 1] <= 0 && 0 < limits[i] ? 2 : 0) +
+                        (limits[i - 1] <= 0.5 && 0.5 < limits[i] ? 2 : 0);
     CHECK(counts[i] == here);
   }
   CHECK(counts[0] == 0);  // its limit is the lower end of the next

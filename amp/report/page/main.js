@@ -1,7 +1,8 @@
 // Builds the page when its data is read.
 
 const PANELS = [
-  ['Training', renderTraining], ['Verdict', renderVerdict], ['Where the numbers live', renderNumbers],
+  ['Training', renderTraining], ['Verdict', renderVerdict],
+  ['Where the numbers live', renderNumbers],
   ['Loss scale', renderScale], ['Updates beside their weights', renderRatio],
   ['The model', renderModel], ['Memory over a step', renderMemory],
   ['Levels side by side', renderLevels], ['Policy', renderPolicy],

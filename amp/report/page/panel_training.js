@@ -19,7 +19,8 @@ function renderTraining(body, {run, width}) {
       curveFigure(run, name, series, small, 150))));
 }
 
-/** Returns [[step, value]] of the steps that have the value, as losses of a device's sampled steps. */
+/** Returns [[step, value]] of the steps that have the value; on a device only sampled ones have
+ *  losses. */
 function stepSeries(run, value) {
   return run.steps.map((step) => [step.step, value(step)]).filter(([, y]) => y !== undefined);
 }
