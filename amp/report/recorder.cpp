@@ -97,8 +97,8 @@ Report::Recorder::~Recorder() {
 void Report::Recorder::finish() {
   if (std::exchange(ended_, true)) return;
   sampler_.reset();
-  if (events_) events_->close();
   file_.write(end_line(run_, line_.step - first_step_, milliseconds(Clock::now() - start_) / 1e3));
+  if (events_) events_->close();
 }
 
 template <class F> void Report::Recorder::guarded(F&& f) noexcept {
