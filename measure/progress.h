@@ -25,6 +25,8 @@ class MZ_API Progress {
   void start_at(std::int64_t done);
   /** Shows the number of steps done, and a status beside the bar. */
   void step(std::int64_t done, const std::string& status = {});
+  /** Shows the seconds so far and an estimate of those left, with the number of steps done. */
+  void time(double seconds_done, double seconds_left, std::int64_t done);
   /** Prints a line that stays, such as the result of an epoch. */
   void line(const std::string& text);
 

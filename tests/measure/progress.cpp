@@ -66,6 +66,8 @@ TEST_CASE("a progress bar on a terminal shows the place and is erased") {
     const StandardError screen(end);
     text = printed([] { ten_steps(false); });
     CHECK(printed([] { ten_steps(true); }).empty());
+    CHECK(printed([] { Progress("net", 4).time(30, 90, 1); }) ==
+          "\r\033[Knet [#####...............] 1/4  1:30 left\r\033[K");
   }
   ::close(terminal);
   CHECK(text.find("\r\033[Knet [######..............] 3/10  ") == 0);
