@@ -28,6 +28,7 @@
 #include "measure/environment.h"
 #include "measure/op_work.h"
 #include "measure/profiler.h"
+#include "measure/progress.h"
 #include "measure/roof.h"
 #include "measure/statistics.h"
 #include "measure/text_table.h"
@@ -39,6 +40,7 @@
 #include "nn/data/image_folder.h"
 #include "nn/data/image_functions.h"
 #include "nn/data/image_transforms.h"
+#include "nn/data/mixup.h"
 #include "nn/data/mnist.h"
 #include "nn/data/subset.h"
 #include "nn/data/transform.h"
@@ -50,6 +52,7 @@
 #include "nn/lambda.h"
 #include "nn/linear.h"
 #include "nn/loss.h"
+#include "nn/metrics.h"
 #include "nn/model.h"
 #include "nn/models/gpt2.h"
 #include "nn/models/resnet.h"
@@ -76,6 +79,7 @@
 #include "optim/adamax.h"
 #include "optim/clip.h"
 #include "optim/cyclic_schedule.h"
+#include "optim/early_stopping.h"
 #include "optim/lamb.h"
 #include "optim/larc.h"
 #include "optim/lbfgs.h"
@@ -110,6 +114,7 @@
 #include "tensor/io/image.h"
 #include "tensor/io/npy.h"
 #include "tensor/io/safetensors.h"
+#include "tensor/io/summary_writer.h"
 #include "tensor/memory/allocator.h"
 #include "tensor/memory/external.h"
 #include "tensor/random/generator.h"
@@ -131,6 +136,8 @@ namespace data {}
 namespace gpu {}
 /** Linear algebra: solutions, inverses, factorisations and norms of matrices. */
 namespace linalg {}
+/** Metrics of an evaluation. */
+namespace metrics {}
 /** Layers, losses and models. */
 namespace nn {}
 /** Optimizers, schedules and gradient clipping. */

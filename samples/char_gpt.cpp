@@ -148,9 +148,12 @@ int train(const Options& o) {
     const optim::StepResult result = optimizer.step({.max_norm = o.clip});
     schedule.step();
     run.step_done(mean_loss, result);
-    if (run.step() % 500 == 0 && world.is_main())
+    if (run.step() % 500 == 0 && world.is_main()) {
+      const double validation = validation_loss(net, test_text);
+      run.log("validation loss", validation);
       run.line("step " + std::to_string(run.step()) + "  " + run.status() + "  validation " +
-               fixed(validation_loss(net, test_text), 4));
+               fixed(validation, 4));
+    }
   }
 
   const double nats = world.is_main() ? validation_loss(net, test_text) : 0;

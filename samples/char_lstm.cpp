@@ -156,9 +156,12 @@ int train(const Options& o) {
     schedule.step();
     memory.keep(result.state);
     run.step_done(loss.item<double>(), verdict);
-    if (run.step() % 500 == 0 && world.is_main())
+    if (run.step() % 500 == 0 && world.is_main()) {
+      const double validation = validation_loss(net, text.test().to(device), o.stretch);
+      run.log("validation loss", validation);
       run.line("step " + std::to_string(run.step()) + "  " + run.status() + "  validation " +
-               fixed(validation_loss(net, text.test().to(device), o.stretch), 4));
+               fixed(validation, 4));
+    }
   }
 
   const double nats = world.is_main() ? validation_loss(net, text.test().to(device), o.stretch) : 0;

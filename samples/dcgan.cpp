@@ -174,6 +174,7 @@ int train(const Options& o) {
       if (!run.step_done(step.critic.loss, step.result())) break;
     }
     run.save();
+    run.log("generator loss", generator_loss);
     run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  generator " +
              fixed(generator_loss, 4));
     if (!o.out.empty() && world.is_main())

@@ -164,8 +164,10 @@ int train(const Options& o) {
       if (!run.step_done(loss.item<double>(), result)) break;
     }
     run.save();
+    const double right = accuracy(net, task.test);
+    run.log("test accuracy", right);
     run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  test accuracy " +
-             fixed(100 * accuracy(net, task.test), 2) + " %");
+             fixed(100 * right, 2) + " %");
   }
 
   const double share_right = accuracy(net, task.test);

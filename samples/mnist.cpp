@@ -82,8 +82,10 @@ int train(const Options& o, const data::Split& digits, const Device device,
       if (!run.step_done(loss.item<double>(), optimizer.step())) break;
     }
     run.save();
+    const double right = accuracy(net, digits.test);
+    run.log("test accuracy", right);
     run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  test accuracy " +
-             fixed(100 * accuracy(net, digits.test), 2) + " %");
+             fixed(100 * right, 2) + " %");
   }
   const double share_right = accuracy(net, digits.test);
   run.note("accuracy", share_right);

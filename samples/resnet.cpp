@@ -106,8 +106,10 @@ int train(const Options& o) {
       if (!run.step_done(loss.item<double>(), result)) break;
     }
     run.save();
+    const double right = accuracy(net, images.test);
+    run.log("test accuracy", right);
     run.line("epoch " + std::to_string(epoch) + "  " + run.status() + "  test accuracy " +
-             fixed(100 * accuracy(net, images.test), 2) + " %");
+             fixed(100 * right, 2) + " %");
   }
 
   const double share_right = accuracy(net, images.test);

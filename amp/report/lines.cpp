@@ -108,6 +108,7 @@ std::string json_line(std::int64_t run, const RunLine& r) {
               {"loss_scale", r.loss_scale.empty() ? Json() : Json(r.loss_scale)},
               {"cast_dtype", r.cast_dtype.empty() ? Json() : Json(r.cast_dtype)},
               {"emulated", r.emulated}});
+  if (r.samples > 0) out["samples"] = r.samples;
   Json options = Json::object();
   for (const auto& [key, value] : r.options) options[key] = value;
   out["options"] = std::move(options);
@@ -135,11 +136,18 @@ std::string json_line(std::int64_t run, const StepLine& s) {
   out.update({{"step", s.step},
               {"losses", numbers(s.losses)},
               {"scales", numbers(s.scales)},
+              {"lrs", numbers(s.lrs)},
               {"results", s.results},
               {"ms", number(s.ms)}});
   if (s.sampled) out["sampled"] = true;
   if (!s.first_nonfinite.empty()) out["first_nonfinite"] = s.first_nonfinite;
   out.update({{"casts", s.casts}, {"cast_bytes", s.cast_bytes}, {"memory", s.memory}});
+  return text(out);
+}
+
+std::string json_line(std::int64_t run, const LogLine& line) {
+  Json out = start("log", run);
+  out.update({{"step", line.step}, {"name", line.name}, {"value", number(line.value)}});
   return text(out);
 }
 
@@ -226,6 +234,7 @@ std::string policy_line() {
 std::string json_line(std::int64_t, const RunLine&) { return {}; }
 std::string json_line(std::int64_t, const ModelLine&) { return {}; }
 std::string json_line(std::int64_t, const StepLine&) { return {}; }
+std::string json_line(std::int64_t, const LogLine&) { return {}; }
 std::string json_line(std::int64_t, std::int64_t, const std::vector<SampleRow>&) { return {}; }
 std::string json_line(std::int64_t, std::int64_t, const std::vector<CastEntry>&) { return {}; }
 std::string json_line(std::int64_t, std::int64_t, const std::vector<GraphOp>&) { return {}; }

@@ -45,7 +45,8 @@ struct RunLine {
   std::string loss_scale;  // "dynamic" or a number; empty without mixed precision
   std::string cast_dtype;  // the 16-bit dtype of the level; empty if there is none
   std::vector<std::pair<std::string, std::string>> options = {};
-  bool emulated = false;  // products in cast_dtype are computed in f32 on this device
+  bool emulated = false;     // products in cast_dtype are computed in f32 on this device
+  std::int64_t samples = 0;  // of a step, in all processes; 0: not known
 };
 
 struct ModelLine {
@@ -66,7 +67,7 @@ struct ModelLine {
 
 struct StepLine {
   std::int64_t step = 0;
-  std::vector<double> losses = {}, scales = {};
+  std::vector<double> losses = {}, scales = {}, lrs = {};
   std::vector<std::string> results = {};
   double ms = 0;
   bool sampled = false;
@@ -103,10 +104,18 @@ struct Finding {
   std::optional<double> loss_scale = {};  // the suggested scale, if one is
 };
 
+/** A number of the program. */
+struct LogLine {
+  std::int64_t step = 0;
+  std::string name;
+  double value = 0;
+};
+
 /** Each returns one line of JSON, without the line's end, for run number `run` of the file. */
 std::string json_line(std::int64_t run, const RunLine& line);
 std::string json_line(std::int64_t run, const ModelLine& line);
 std::string json_line(std::int64_t run, const StepLine& line);
+std::string json_line(std::int64_t run, const LogLine& line);
 std::string json_line(std::int64_t run, std::int64_t step, const std::vector<SampleRow>& rows);
 std::string json_line(std::int64_t run, std::int64_t step, const std::vector<CastEntry>& entries);
 std::string json_line(std::int64_t run, std::int64_t step, const std::vector<GraphOp>& ops);

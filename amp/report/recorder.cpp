@@ -84,6 +84,7 @@ Report::Recorder::Recorder(const Training& training, ReportFile& file, const Rep
       device_(device_of(training)),
       first_step_(training.step) {
   line_.step = first_step_;
+  if (!options.tensorboard.empty()) events_.emplace(options.tensorboard);
   write_run();
   write_models();
   start_step();
@@ -97,6 +98,7 @@ void Report::Recorder::finish() {
   if (std::exchange(ended_, true)) return;
   sampler_.reset();
   file_.write(end_line(run_, line_.step - first_step_, milliseconds(Clock::now() - start_) / 1e3));
+  if (events_) events_->close();
 }
 
 template <class F> void Report::Recorder::guarded(F&& f) noexcept {
@@ -126,6 +128,10 @@ void Report::Recorder::write_run() {
               .every = options_.every,
               .loss_scale = training_.scaler.empty() ? "" : "dynamic",
               .cast_dtype = {}};
+  for (const auto& loader : training_.loader) {
+    const data::BatchOptions& batches = loader.object->options();
+    run.samples += batches.size * batches.shard.count;
+  }
   for (const auto& session : training_.session) {
     const Properties& properties = session.object->options();
     if (!properties.enabled) continue;
@@ -169,8 +175,59 @@ void Report::Recorder::write_models() {
   }
 }
 
+void Report::Recorder::log(const std::string& name, double value) {
+  if (name.empty())
+    fail<ValueError>("amp::Report::log", {.what = "the name is empty", .expected = "a text"});
+  if (ended_) return;
+  const std::int64_t step = is_under_way_ ? line_.step : std::max(first_step_, line_.step - 1);
+  file_.write(json_line(run_, LogLine{.step = step, .name = name, .value = value}));
+  guarded([&] {
+    if (events_) events_->add_scalar(name, value, step);
+  });
+}
+
+std::vector<double> Report::Recorder::learning_rates() const {
+  std::vector<double> out;
+  for (const auto& optimizer : training_.optimizer)
+    for (std::size_t group = 0; group < optimizer.object->num_groups(); ++group)
+      out.push_back(optimizer.object->lr(group));
+  return out;
+}
+
+void Report::Recorder::write_events(const std::vector<SampleRow>& rows) {
+  const std::int64_t step = line_.step;
+  const auto add_all = [&](const std::string& name, const std::vector<double>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      events_->add_scalar(values.size() == 1 ? name : str(name, "/", i), values[i], step);
+  };
+  add_all("training/loss", line_.losses);
+  add_all("training/loss_scale", line_.scales);
+  add_all("training/lr", line_.lrs);
+  events_->add_scalar("training/skipped", was_skipped() ? 1 : 0, step);
+  events_->add_scalar("training/ms", line_.ms, step);
+  for (const SampleRow& row : rows) {
+    const Histogram& h = row.histogram;
+    if (h.counts.empty()) continue;
+    // Of log2(|x|), as that is what was counted: bucket i holds lowest + i up to lowest + i + 1.
+    std::vector<double> limits, counts;
+    double sum = 0, squares = 0;
+    for (std::size_t i = 0; i < h.counts.size(); ++i) {
+      const double middle = h.lowest + static_cast<double>(i) + 0.5;
+      const auto count = static_cast<double>(h.counts[i]);
+      limits.push_back(middle + 0.5);
+      counts.push_back(count);
+      sum += count * middle;
+      squares += count * middle * middle;
+    }
+    const auto kind = kKindNames[static_cast<std::size_t>(row.kind)];
+    events_->add_histogram_raw(str(kind, " log2/", row.name), h.lowest, limits.back(), sum, squares,
+                               limits, counts, step);
+  }
+}
+
 void Report::Recorder::start_step() {
   line_ = {.step = line_.step};
+  is_under_way_ = false;
   const bool is_sampled = (line_.step - first_step_) % options_.every == 0 && file_.accepts();
   if (is_sampled) {
     line_.sampled = true;
@@ -182,6 +239,7 @@ void Report::Recorder::start_step() {
 
 void Report::Recorder::begin_backward(const Tensor& output) noexcept {
   guarded([&] {
+    is_under_way_ = true;
     if (sampler_) sampler_->set_loss_scale(scale_of_loss());
     if (output.numel() != 1 || (device_ != cpu && !sampler_)) return;
     const Unobserved quiet;
@@ -296,6 +354,7 @@ void Report::Recorder::drop_sample() {
 void Report::Recorder::end_step() {
   line_.ms = milliseconds(Clock::now() - step_start_);
   if (line_.scales.empty()) line_.scales = scales();
+  line_.lrs = learning_rates();
   const CastStats casts = cast_stats() - casts_;
   line_.casts = casts.casts;
   line_.cast_bytes = casts.bytes;
@@ -304,6 +363,7 @@ void Report::Recorder::end_step() {
   overflow_rows_.clear();
   if (line_.first_nonfinite.empty() && was_skipped()) line_.first_nonfinite = nonfinite_row(rows);
   file_.write(json_line(run_, line_));
+  if (events_) write_events(rows);
   if (sampler_ || !rows.empty()) file_.write(json_line(run_, line_.step, rows));
   if (sampler_) {
     file_.write(json_line(run_, line_.step, sampler_->casts()));

@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "../../autograd/hooks.h"
 #include "../../optim/optimizer.h"
+#include "../../tensor/io/summary_writer.h"
 #include "../autocast/cast_stats.h"
 #include "report.h"
 #include "sampler.h"
@@ -19,6 +21,8 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
  public:
   Recorder(const Training& training, ReportFile& file, const ReportOptions& options);
   ~Recorder();
+  /** Records a number at the step that is under way, or the last one between steps. */
+  void log(const std::string& name, double value);
   /** Ends the record; later calls of the hooks do nothing. */
   void finish();
 
@@ -42,6 +46,9 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
   template <class F> void guarded(F&& f) noexcept;
   void write_run();
   void write_models();
+  /** Writes the step, and its histograms, for TensorBoard. */
+  void write_events(const std::vector<report::SampleRow>& rows);
+  std::vector<double> learning_rates() const;
   void start_step();
   void end_step();
   /** Has each replay of the step that is being captured counted. */
@@ -64,7 +71,8 @@ struct Report::Recorder final : public optim::StepHook, private BackwardObserver
   const ReportOptions options_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::int64_t run_;
-  bool ended_ = false;
+  std::optional<SummaryWriter> events_;        // none without ReportOptions::tensorboard
+  bool ended_ = false, is_under_way_ = false;  // the latter: since the backward pass
   Device device_ = cpu;
   report::ParameterNames names_;
   report::StepLine line_;

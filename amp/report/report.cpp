@@ -49,6 +49,8 @@ Report::~Report() {
   }
 }
 
+void Report::log(const std::string& name, double value) { recorder_->log(name, value); }
+
 void Report::close() {
   recorder_->finish();
   if (own_file_) own_file_->close();

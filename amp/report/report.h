@@ -15,16 +15,18 @@ namespace mezzo::amp {
 
 /** Options of Report. */
 struct ReportOptions {
-  std::string title = {};   // shown on the page; empty: the file's name
-  std::string group = {};   // runs of one group are compared; empty: the title
-  std::int64_t every = 20;  // sample the first step and then each `every`-th
+  std::string title = {};        // shown on the page; empty: the file's name
+  std::string group = {};        // runs of one group are compared; empty: the title
+  std::int64_t every = 20;       // sample the first step and then each `every`-th
+  std::string tensorboard = {};  // folder of event files and CSV, as of SummaryWriter; empty: none
 };
 
 /** Records a training until it is destroyed:
  *    amp::Report report(model, optimizer, session, "run.html");
  *  Nothing else changes in the program; a step ends with the step of the last optimizer. Of each
  *  step it records losses, loss scales, results and time; of sampled steps, histograms of
- *  activations, weights, their gradients and updates, the casts, the ops, and memory by category.
+ *  activations, weights, their gradients and updates, the casts, the ops, and memory by category;
+ *  and learning rates, and what log() is given.
  *  Bits of the training do not change. Observes the thread that constructs it. Ops of sampled steps
  *  run one by one, without the fusions that a trace hook prevents. On a device a sampled step
  *  waits for it, and losses and scales are recorded in sampled steps only. A gpu::CapturedStep runs
@@ -46,6 +48,11 @@ class MZ_API Report {
   ~Report();
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
+
+  /** Records a number of the program, such as an accuracy, at the step that is under way, or the
+   *  last one between steps. The page draws a curve of each name; names that contain "loss" are
+   *  drawn with the loss. Errors: ValueError for an empty name. */
+  void log(const std::string& name, double value);
 
   /** Ends the record and makes the page. Closing again does nothing. Errors: IoError with the
    *  path. */

@@ -97,6 +97,8 @@ StepLine step_of(const Json& line) {
                 .first_nonfinite = text_of(line, "first_nonfinite")};
   for (const Json& value : line.at("losses")) step.losses.push_back(number(value));
   for (const Json& value : line.at("scales")) step.scales.push_back(number(value));
+  if (const auto lrs = line.find("lrs"); lrs != line.end())
+    for (const Json& value : *lrs) step.lrs.push_back(number(value));
   return step;
 }
 
@@ -132,6 +134,10 @@ GraphOp graph_op_of(const Json& op) {
 void add(RunData& run, const std::string& type, const Json& line) {
   if (type == "step") {
     run.steps.push_back(step_of(line));
+  } else if (type == "log") {
+    run.logs.push_back({.step = integer(line, "step"),
+                        .name = line.at("name").get<std::string>(),
+                        .value = number(line.at("value"))});
   } else if (type == "sample") {
     Sample sample{.step = integer(line, "step"), .rows = {}};
     for (const Json& row : line.at("rows")) sample.rows.push_back(row_of(row));

@@ -20,6 +20,7 @@ struct RunData {
   RunLine run;
   std::vector<StepLine> steps = {};
   std::vector<Sample> samples = {};
+  std::vector<LogLine> logs = {};
   std::vector<CastEntry> casts = {};  // of all sampled steps
   std::vector<GraphOp> graph = {};    // of the first sampled step
   bool complete = false;              // the program ended the record

@@ -105,10 +105,14 @@ float mean_grey(const Tensor& image) {
   return plane == 0 ? 0 : static_cast<float>(sum / static_cast<double>(plane));
 }
 
-/** Where the pixels of a rotated plane come from: the index in the plane, -1 for none. */
-std::vector<std::int64_t> origins(std::int64_t rows, std::int64_t columns, double degrees) {
-  const auto angle = static_cast<float>(std::remainder(degrees, 360.0) * std::numbers::pi / 180);
-  const float c = math::cos(angle), s = math::sin(angle);
+/** The place of a pixel of an image from that of a pixel of the result, both relative to the
+ * centre: column = xx x + xy y + x0, row = yx x + yy y + y0. */
+struct Places {
+  float xx, xy, x0, yx, yy, y0;
+};
+
+/** Where the pixels of a moved plane come from: the index in the plane, -1 for none. */
+std::vector<std::int64_t> origins(std::int64_t rows, std::int64_t columns, const Places& m) {
   const float middle_row = static_cast<float>(rows - 1) / 2,
               middle_column = static_cast<float>(columns - 1) / 2;
   std::vector<std::int64_t> out;
@@ -116,8 +120,8 @@ std::vector<std::int64_t> origins(std::int64_t rows, std::int64_t columns, doubl
     for (std::int64_t column = 0; column < columns; ++column) {
       const float x = static_cast<float>(column) - middle_column,
                   y = static_cast<float>(row) - middle_row;
-      const float from_column = std::nearbyint(c * x - s * y + middle_column),
-                  from_row = std::nearbyint(s * x + c * y + middle_row);
+      const float from_column = std::nearbyint(m.xx * x + m.xy * y + m.x0 + middle_column),
+                  from_row = std::nearbyint(m.yx * x + m.yy * y + m.y0 + middle_row);
       const bool inside = from_column >= 0 && from_column < static_cast<float>(columns) &&
                           from_row >= 0 && from_row < static_cast<float>(rows);
       out.push_back(inside ? static_cast<std::int64_t>(from_row) * columns +
@@ -127,17 +131,13 @@ std::vector<std::int64_t> origins(std::int64_t rows, std::int64_t columns, doubl
   return out;
 }
 
-}  // namespace
-
-Tensor rotate(const Tensor& image, double degrees, double fill) {
-  require_cpu("rotate", image);
-  if (!std::isfinite(degrees))
-    fail<ValueError>("rotate", {.what = "the angle is not finite", .got = str(degrees)});
+/** Returns the image with each pixel taken from its place, or `fill` where that is outside. */
+Tensor moved(const char* op, const Tensor& image, const Places& places_of, double fill) {
+  require_cpu(op, image);
   if (image.dim() < 2)
-    fail<ShapeError>("rotate",
-                     {.what = "not an image", .got = str(image), .expected = "[...,H,W]"});
+    fail<ShapeError>(op, {.what = "not an image", .got = str(image), .expected = "[...,H,W]"});
   const Tensor from = image.contiguous(), out = full(image.shape(), fill, {.dtype = image.dtype()});
-  const std::vector<std::int64_t> places = origins(image.size(-2), image.size(-1), degrees);
+  const std::vector<std::int64_t> places = origins(image.size(-2), image.size(-1), places_of);
   const std::size_t bytes = item_size(image.dtype());
   const char* source = static_cast<const char*>(from.raw_data());
   char* target = static_cast<char*>(out.raw_data());
@@ -149,6 +149,112 @@ Tensor rotate(const Tensor& image, double degrees, double fill) {
                   source + static_cast<std::size_t>(i - i % plane + at) * bytes, bytes);
   }
   return out;
+}
+
+float radians(double degrees) {
+  return static_cast<float>(std::remainder(degrees, 360.0) * std::numbers::pi / 180);
+}
+
+/** Returns the weights of a Gaussian, whose sum is 1. */
+std::vector<float> gaussian(std::int64_t size, double sigma) {
+  std::vector<float> out;
+  float sum = 0;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const double x = (static_cast<double>(i) - static_cast<double>(size - 1) / 2) / sigma;
+    out.push_back(math::exp(static_cast<float>(-0.5 * x * x)));
+    sum += out.back();
+  }
+  for (float& weight : out) weight /= sum;
+  return out;
+}
+
+/** Convolves lines of `length` elements, `step` apart, with a reflected border. */
+void blur_lines(const float* from, float* to, std::int64_t length, std::int64_t step,
+                const std::vector<float>& weights) {
+  const auto half = static_cast<std::int64_t>(weights.size() / 2);
+  for (std::int64_t i = 0; i < length; ++i) {
+    float sum = 0;
+    for (std::int64_t k = -half; k <= half; ++k) {
+      std::int64_t at = i + k < 0 ? -(i + k) : i + k;
+      if (at >= length) at = 2 * (length - 1) - at;
+      sum += weights[static_cast<std::size_t>(k + half)] * from[at * step];
+    }
+    to[i * step] = sum;
+  }
+}
+
+}  // namespace
+
+Tensor rotate(const Tensor& image, double degrees, double fill) {
+  if (!std::isfinite(degrees))
+    fail<ValueError>("rotate", {.what = "the angle is not finite", .got = str(degrees)});
+  const float angle = radians(degrees), c = math::cos(angle), s = math::sin(angle);
+  return moved("rotate", image, {c, -s, 0, s, c, 0}, fill);
+}
+
+Tensor affine(const Tensor& image, const AffineOptions& o) {
+  for (const double number : {o.angle, o.translate.first, o.translate.second, o.scale,
+                              o.shear.first, o.shear.second, o.fill})
+    if (!std::isfinite(number))
+      fail<ValueError>("affine", {.what = "a number is not finite", .got = str(number)});
+  if (o.scale <= 0)
+    fail<ValueError>("affine",
+                     {.what = "invalid scale", .got = str(o.scale), .expected = "above 0"});
+  const float angle = radians(o.angle), sx = radians(o.shear.first), sy = radians(o.shear.second);
+  if (std::abs(math::cos(sx)) < 1e-6f || std::abs(math::cos(sy)) < 1e-6f)
+    fail<ValueError>("affine", {.what = "the shear collapses the image",
+                                .got = str("(", o.shear.first, ", ", o.shear.second, ")")});
+  const float turn_cos = math::cos(angle - sy) / math::cos(sy),
+              turn_sin = math::sin(angle - sy) / math::cos(sy),
+              tangent = math::sin(sx) / math::cos(sx);
+  // The forward matrix is scale * [a b; c d], of determinant scale^2.
+  const float a = turn_cos, b = -turn_cos * tangent - math::sin(angle), c = turn_sin,
+              d = -turn_sin * tangent + math::cos(angle);
+  const auto scale = static_cast<float>(o.scale), dx = static_cast<float>(o.translate.first),
+             dy = static_cast<float>(o.translate.second);
+  Places m{d / scale, -b / scale, 0, -c / scale, a / scale, 0};
+  m.x0 = -m.xx * dx - m.xy * dy;
+  m.y0 = -m.yx * dx - m.yy * dy;
+  return moved("affine", image, m, o.fill);
+}
+
+Tensor gaussian_blur(const Tensor& image, std::int64_t kernel_size, double sigma) {
+  constexpr const char* op = "gaussian_blur";
+  require_cpu(op, image);
+  if (image.dim() < 2)
+    fail<ShapeError>(op, {.what = "not an image", .got = str(image), .expected = "[...,H,W]"});
+  if (image.dtype() != u8 && !is_floating(image.dtype()))
+    fail<DtypeError>(
+        op, {.what = "wrong dtype", .got = str(image), .expected = "u8 or floating-point"});
+  if (kernel_size < 1 || kernel_size % 2 == 0)
+    fail<ValueError>(op, {.what = "invalid kernel_size",
+                          .got = str(kernel_size),
+                          .expected = "an odd number above 0"});
+  if (!(sigma > 0) || !std::isfinite(sigma))
+    fail<ValueError>(op, {.what = "invalid sigma", .got = str(sigma), .expected = "above 0"});
+  const std::int64_t rows = image.size(-2), columns = image.size(-1), plane = rows * columns;
+  if (image.numel() == 0) return image;
+  if (kernel_size / 2 >= std::min(rows, columns))
+    fail<ValueError>(op, {.what = "kernel_size reaches beyond the reflected border",
+                          .got = str(kernel_size, " for ", image),
+                          .expected = str("at most ", 2 * std::min(rows, columns) - 1)});
+  const std::vector<float> weights = gaussian(kernel_size, sigma);
+  const Tensor from = image.to(f32).contiguous(), across = empty_tensor(image.shape(), f32, cpu),
+               out = empty_tensor(image.shape(), f32, cpu);
+  for (std::int64_t first = 0; first < image.numel(); first += plane) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      blur_lines(from.data<float>() + first + row * columns,
+                 across.data<float>() + first + row * columns, columns, 1, weights);
+    for (std::int64_t column = 0; column < columns; ++column)
+      blur_lines(across.data<float>() + first + column, out.data<float>() + first + column, rows,
+                 columns, weights);
+  }
+  if (image.dtype() == u8) {
+    auto* v = out.data<float>();
+    for (std::int64_t i = 0; i < out.numel(); ++i)
+      v[i] = std::clamp(std::nearbyint(v[i]), 0.0f, 255.0f);
+  }
+  return out.to(image.dtype());
 }
 
 Tensor adjust_brightness(const Tensor& image, double factor) {

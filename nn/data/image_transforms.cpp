@@ -7,36 +7,13 @@
 #include "../../autograd/ops/interpolate.h"
 #include "../../autograd/ops/pad.h"
 #include "../../autograd/ops/rearrange.h"
-#include "../../tensor/random/generator.h"
-#include "../../tensor/random/philox.h"
 #include "../../tensor/text/text.h"
 #include "image_functions.h"
+#include "random_draw.h"
 
 namespace mezzo::data {
 
 namespace {
-
-/** The random numbers of one call of a transform. */
-class Draw {
- public:
-  Draw() : stream_(default_generator().next_stream()) {}
-
-  /** Returns a uniform number in [low, high). */
-  double uniform(double low, double high) {
-    const PhiloxBlock block = philox_block(stream_, next_++);
-    return low + (high - low) * uniform_f64(block.word[0], block.word[1]);
-  }
-  /** Returns a uniform number in 0..n-1. */
-  std::int64_t below(std::int64_t n) {
-    const PhiloxBlock block = philox_block(stream_, next_++);
-    return static_cast<std::int64_t>(
-        uniform_below(static_cast<std::uint64_t>(n), block.word[0], block.word[1]));
-  }
-
- private:
-  PhiloxStream stream_;
-  std::uint64_t next_ = 0;
-};
 
 void require_dims(const char* op, const Tensor& image, int dims) {
   if (image.dim() < dims)
@@ -108,9 +85,32 @@ PlacedWindow random_window(Window image, const std::pair<double, double>& scale,
   return {(image.rows - window.rows) / 2, (image.columns - window.columns) / 2, window};
 }
 
-Tensor flipped(const char* op, const Tensor& image, double p, std::int64_t dim) {
+/** Returns the window that RandomErasing erases; of no rows if ten do not fit. Source:
+ *  torchvision.transforms.RandomErasing. */
+PlacedWindow window_to_erase(Draw& draw, Window image, const std::pair<double, double>& scale,
+                             const std::pair<double, double>& ratio) {
+  const double area = static_cast<double>(image.rows) * static_cast<double>(image.columns);
+  for (int i = 0; i < 10; ++i) {
+    const double part = area * draw.uniform(scale.first, scale.second),
+                 sides = std::exp(draw.uniform(std::log(ratio.first), std::log(ratio.second)));
+    const double rows = std::nearbyint(std::sqrt(part * sides)),
+                 columns = std::nearbyint(std::sqrt(part / sides));
+    if (!(rows < static_cast<double>(image.rows) && columns < static_cast<double>(image.columns)))
+      continue;
+    const Window window{rounded(rows), rounded(columns)};
+    const std::int64_t top = draw.below(image.rows - window.rows + 1);
+    return {top, draw.below(image.columns - window.columns + 1), window};
+  }
+  return {0, 0, {0, 0}};
+}
+
+void require_probability(const char* op, double p) {
   if (!(p >= 0 && p <= 1))
     fail<ValueError>(op, {.what = "invalid probability", .got = str(p), .expected = "0..1"});
+}
+
+Tensor flipped(const char* op, const Tensor& image, double p, std::int64_t dim) {
+  require_probability(op, p);
   return Draw().uniform(0, 1) < p ? flip(image, {dim}) : image;
 }
 
@@ -281,6 +281,74 @@ Tensor ColorJitter::operator()(const Tensor& image) const {
     if (step == 3 && hue > 0) out = adjust_hue(out, turn);
   }
   return out;
+}
+
+Tensor RandomErasing::operator()(const Tensor& image) const {
+  constexpr const char* op = "RandomErasing";
+  require_dims(op, image, 3);
+  require_probability(op, p);
+  require_range(op, "scale", scale);
+  require_range(op, "ratio", ratio);
+  if (scale.second > 1)
+    fail<ValueError>(op, {.what = "invalid scale", .got = str(scale.second), .expected = "0..1"});
+  if (!value && !is_floating(image.dtype()))
+    fail<DtypeError>(op, {.what = "random pixels need a floating-point image",
+                          .got = str(image),
+                          .hint = "set value, or convert with data::ConvertImageDtype"});
+  Draw draw;
+  if (draw.uniform(0, 1) >= p) return image;
+  const auto [top, left, window] =
+      window_to_erase(draw, {image.size(-2), image.size(-1)}, scale, ratio);
+  if (window.rows == 0 || window.columns == 0) return image;
+  const Tensor out = image.clone(), erased = cut(out, top, left, window);
+  if (value) {
+    erased.fill_(*value);
+    return out;
+  }
+  const Tensor pixels = empty_tensor(erased.shape(), f64, cpu);
+  auto* to = pixels.data<double>();
+  for (std::int64_t i = 0; i < pixels.numel(); i += 2) {
+    const NormalPair pair = draw.normals();
+    to[i] = pair.first;
+    if (i + 1 < pixels.numel()) to[i + 1] = pair.second;
+  }
+  erased.copy_(pixels);
+  return out;
+}
+
+Tensor GaussianBlur::operator()(const Tensor& image) const {
+  require_range("GaussianBlur", "sigma", sigma);
+  return gaussian_blur(image, kernel_size, Draw().uniform(sigma.first, sigma.second));
+}
+
+Tensor RandomAffine::operator()(const Tensor& image) const {
+  constexpr const char* op = "RandomAffine";
+  require_dims(op, image, 2);
+  if (!(degrees >= 0) || !std::isfinite(degrees))
+    fail<ValueError>(op,
+                     {.what = "invalid degrees", .got = str(degrees), .expected = "at least 0"});
+  for (const double part : {translate.first, translate.second})
+    if (!(part >= 0 && part <= 1))
+      fail<ValueError>(op, {.what = "invalid translate", .got = str(part), .expected = "0..1"});
+  require_range(op, "scale", scale);
+  if (!(shear.first <= shear.second && std::isfinite(shear.first) && std::isfinite(shear.second)))
+    fail<ValueError>(op, {.what = "invalid shear",
+                          .got = str("(", shear.first, ", ", shear.second, ")"),
+                          .expected = "two angles, the smaller first"});
+  Draw draw;
+  const double angle = draw.uniform(-degrees, degrees);
+  const auto moved = [&](double part, std::int64_t size) {
+    const double most = part * static_cast<double>(size);
+    return std::nearbyint(draw.uniform(-most, most));
+  };
+  const double right = moved(translate.first, image.size(-1)),
+               down = moved(translate.second, image.size(-2));
+  const double factor = draw.uniform(scale.first, scale.second);
+  return affine(image, {.angle = angle,
+                        .translate = {right, down},
+                        .scale = factor,
+                        .shear = {draw.uniform(shear.first, shear.second), 0},
+                        .fill = fill});
 }
 
 }  // namespace mezzo::data

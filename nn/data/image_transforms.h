@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,39 @@ struct MZ_API ColorJitter {
   double hue = 0;         // 0..0.5, as a part of the colour circle
   /** Returns the changed f32 image in 0..1. Errors: ValueError for invalid options; those of
    *  adjust_hue(). */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Overwrites a window of random area and ratio of sides with a value, with a probability. Source:
+ *  Zhong et al., Random erasing data augmentation, AAAI 2020. */
+struct MZ_API RandomErasing {
+  double p = 0.5;                               // the probability
+  std::pair<double, double> scale{0.02, 0.33};  // area of the window, as a part of the image
+  std::pair<double, double> ratio{0.3, 3.3};    // height of the window divided by its width
+  std::optional<double> value = 0;              // none: each pixel is normally distributed
+  /** Returns a changed copy, or the image. If ten windows are not smaller than the image in both
+   *  directions, nothing is erased. Errors: ValueError for invalid options; ShapeError for less
+   * than 3 dimensions; DtypeError for random pixels of an image that is not floating-point. */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Blurs by a Gaussian of random deviation. */
+struct MZ_API GaussianBlur {
+  std::int64_t kernel_size = 3;             // pixels in each direction, odd
+  std::pair<double, double> sigma{0.1, 2};  // the deviation is uniform in this range
+  /** Returns gaussian_blur() of the image. Errors: ValueError for invalid options; those of
+   *  gaussian_blur(). */
+  Tensor operator()(const Tensor& image) const;
+};
+
+/** Turns, moves, scales and shears by random amounts. */
+struct MZ_API RandomAffine {
+  double degrees = 0;                     // the angle is uniform in -degrees..degrees
+  std::pair<double, double> translate{};  // largest moves, as parts of width and height: 0..1
+  std::pair<double, double> scale{1, 1};  // the factor is uniform in this range
+  std::pair<double, double> shear{};      // along x: uniform in this range of degrees
+  double fill = 0;                        // value of pixels outside the image
+  /** Returns affine() of the image. Errors: ValueError for invalid options; those of affine(). */
   Tensor operator()(const Tensor& image) const;
 };
 

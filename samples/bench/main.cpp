@@ -30,7 +30,6 @@
 
 #include "../common/arguments.h"
 #include "../common/program.h"
-#include "../common/progress.h"
 #include "../common/report_file.h"
 #include "../common/run_options.h"
 #include "../common/table.h"
@@ -180,7 +179,8 @@ int compare_levels(const Options& o) {
     std::cerr << description(o.setting.device) << ". " << products_on(o.setting.device) << '\n';
   std::vector<mezzo::bench::Net> nets;
   for (const std::string& net : o.nets) nets.push_back(bench_net(net, o.setting));
-  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
+  mezzo::Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()),
+                           o.quiet);
   std::int64_t rows = 0;
   const mezzo::bench::Results results =
       measure(nets, bench_options(o),
@@ -277,7 +277,8 @@ void share_cores(const Options& o, int local_ranks) {
 
 int compare_ranks(const RankOptions& options, const Options& o,
                   const mezzo::comm::Communicator& all) {
-  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
+  mezzo::Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()),
+                           o.quiet);
   std::vector<RankRow> rows;
   measure_ranks(all, options, [&](const RankRow& row) {
     rows.push_back(row);
@@ -294,7 +295,8 @@ int compare_ranks(const RankOptions& options, const Options& o,
 
 int predict_ranks(const RankOptions& options, const Options& o,
                   const mezzo::comm::Communicator& all) {
-  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
+  mezzo::Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()),
+                           o.quiet);
   std::int64_t rows = 0;
   const ScalingResults results = measure_scaling(
       all, options, o.rounds,
@@ -328,7 +330,8 @@ int measure_with_ranks(Options& o) {
 }
 
 int predict_steps_on_gpu(const Options& o) {
-  Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()), o.quiet);
+  mezzo::Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()),
+                           o.quiet);
   std::vector<GpuPrediction> predictions;
   predict_gpu(o.nets, o.levels, o.setting, [&](const GpuPrediction& prediction) {
     predictions.push_back(prediction);

@@ -46,9 +46,11 @@ Run::Run(std::string title, const RunOptions& options, const amp::Training& trai
   if (!options.report.empty() && is_main()) {
     amp::Training recorded = training_;
     recorded.step = figures_.steps;
-    report_ = std::make_unique<amp::Report>(
-        recorded, options.report,
-        amp::ReportOptions{.title = title_ + " " + options.level, .group = title_});
+    report_ =
+        std::make_unique<amp::Report>(recorded, options.report,
+                                      amp::ReportOptions{.title = title_ + " " + options.level,
+                                                         .group = title_,
+                                                         .tensorboard = options.tensorboard});
   }
   interrupted = 0;
   handle_signals(on_signal);
@@ -115,6 +117,10 @@ void Run::resume(const std::string& path) {
     if (const auto found = loaded.metadata.find(str("recent_loss.", i));
         found != loaded.metadata.end())
       recent_.push_back(std::get<double>(found->second));
+}
+
+void Run::log(const std::string& name, double value) {
+  if (report_) report_->log(name, value);
 }
 
 void Run::note(const std::string& name, double value) { notes_.emplace_back(name, value); }

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "progress.h"
 #include "run_options.h"
 #include "step_profile.h"
 
@@ -62,6 +61,8 @@ class Run {
   std::int64_t step() const { return figures_.steps; }
   /** Saves a checkpoint if the options name a directory. */
   void save();
+  /** Adds a number to the curves of the report, if there is one. */
+  void log(const std::string& name, double value);
   /** Prints a line that stays above the progress bar. */
   void line(const std::string& text);
   /** Adds a figure to the report, such as "accuracy". */
@@ -93,7 +94,7 @@ class Run {
   RunOptions options_;
   mezzo::amp::Training training_;
   Extent extent_;
-  Progress progress_;
+  mezzo::Progress progress_;
   RunFigures figures_;
   std::int64_t saved_at_ = -1;
   int agreed_signal_ = 0;               // the same on all ranks

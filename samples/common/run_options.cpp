@@ -36,6 +36,8 @@ void declare(Arguments& arguments, RunOptions& o) {
   arguments.option("json", o.json, "write the run's figures to this file");
   arguments.option("report", o.report,
                    "write a page that shows the numbers of the run to this file (.html)");
+  arguments.option("tensorboard", o.tensorboard,
+                   "with --report: write event files for TensorBoard and a CSV to this folder");
   arguments.option("profile", o.profile,
                    "write a trace of steps 4 to 8 to this file and print where their time goes");
   arguments.flag("quiet", o.quiet, "print no progress");
@@ -64,6 +66,8 @@ void check_files(const RunOptions& options) {
   if (!options.json.empty()) check_writable(options.json);
   if (!options.profile.empty()) check_writable(options.profile);
   if (!options.report.empty()) check_report(options.report);
+  if (!options.tensorboard.empty() && options.report.empty())
+    throw UsageError("--tensorboard needs --report FILE.html");
   if (!options.save.empty()) make_folder(options.save);
 }
 

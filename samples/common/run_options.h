@@ -29,13 +29,14 @@ struct RunOptions {
   std::string save = {}, resume = {};  // directories of checkpoints; empty for none
   std::string json = {};               // path of the figures; empty for none
   std::string report = {};             // path of the precision report; empty for none
+  std::string tensorboard = {};        // folder of event files, with a report; empty for none
   std::string profile = {};            // path of the trace of a few steps; empty for none
   bool quiet = false;                  // prints no progress
   NumericsOptions numerics = {};
 };
 
 /** Adds --opt-level, --steps, --seed, --device, --threads, --save, --save-every, --resume,
- *  --json, --report, --profile, --quiet, and the options of NumericsOptions. */
+ *  --json, --report, --tensorboard, --profile, --quiet, and the options of NumericsOptions. */
 void declare(Arguments& arguments, RunOptions& options);
 
 /** Checks the level, sets threads, switches and this thread's seed, and returns the device.

@@ -80,16 +80,17 @@ void tell_panels(Guide& guide) {
       "Open the page (it needs no network) and choose the run at O3 at its top. Its panels, and "
       "the chapters behind them:");
   for (const char* line : {
-           " 1 Verdict: what was lost, and what to do about it",
-           " 2 Where the numbers live: underflow and overflow by layer (3, 4)",
-           " 3 Loss scale: over the steps, with what was skipped (4)",
-           " 4 Updates beside their weights: the 2^-11 rule (2, 5)",
-           " 5 The model: the type of each op, and where casts are (6)",
-           " 6 Memory over a step: weights, masters, gradients (5)",
-           " 7 Levels side by side: losses next to those of O0",
-           " 8 Policy: the tags of all ops (6)",
-           " 9 Number explorer: any number, bit by bit (1, 2, 7)",
-           "10 Lesson: eight questions about this very run",
+           " 1 Training: the curves, and the steps that were skipped",
+           " 2 Verdict: what was lost, and what to do about it",
+           " 3 Where the numbers live: underflow and overflow by layer (3, 4)",
+           " 4 Loss scale: over the steps, with what was skipped (4)",
+           " 5 Updates beside their weights: the 2^-11 rule (2, 5)",
+           " 6 The model: the type of each op, and where casts are (6)",
+           " 7 Memory over a step: weights, masters, gradients (5)",
+           " 8 Levels side by side: losses next to those of O0",
+           " 9 Policy: the tags of all ops (6)",
+           "10 Number explorer: any number, bit by bit (1, 2, 7)",
+           "11 Lesson: eight questions about this very run",
        })
     guide.show(line);
   guide.show("");

@@ -3,6 +3,7 @@
 #include <mezzo_features.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "../memory/out_of_memory.h"
 #include "../text/text.h"
+#include "atomic_file.h"
 #include "byte_reader.h"
 
 #if MZ_HAS_PNG
@@ -212,6 +214,158 @@ Tensor load_image(const std::string& path) {
                     {.what = "unknown type of image",
                      .got = bytes.empty() ? "an empty file" : "other bytes at byte 0",
                      .expected = "PNG or JPEG"});
+}
+
+namespace {
+
+void require_image_dtype(std::string_view op, const Tensor& x) {
+  if (x.dtype() != u8 && !is_floating(x.dtype()))
+    fail<DtypeError>(op, {.what = "wrong dtype of an image",
+                          .got = str(x),
+                          .expected = "u8, or floating-point in 0..1"});
+}
+
+/** Returns images of any accepted shape as row-major [N,C,H,W] on the CPU, u8 or f32, with a copy
+ * of its own if `copies`; one channel is made three. */
+Tensor image_batch(std::string_view op, const Tensor& images, bool copies) {
+  require_image_dtype(op, images);
+  if (images.dim() < 2 || images.dim() > 4 || images.numel() == 0)
+    fail<ShapeError>(op, {.what = "not an image",
+                          .got = str(images),
+                          .expected = "[H,W], [C,H,W] or [N,C,H,W], with pixels"});
+  Tensor x = images.detach();
+  while (x.dim() < 4) x = x.unsqueeze(0);
+  x = x.to(cpu);
+  if (x.dtype() != u8) x = x.to(f32);
+  if (x.size(1) == 1) x = x.expand({x.size(0), 3, x.size(2), x.size(3)});
+  x = x.contiguous();
+  return copies && x.impl()->storage == images.impl()->storage ? x.clone() : x;
+}
+
+/** Moves numbers from a range to 0..1, in place; none: from their own range. */
+void normalize(float* x, std::int64_t count, std::optional<std::pair<double, double>> range) {
+  const auto [least, largest] = std::minmax_element(x, x + count);
+  const auto low = range ? static_cast<float>(range->first) : *least,
+             high = range ? static_cast<float>(range->second) : *largest;
+  for (std::int64_t i = 0; i < count; ++i)
+    x[i] = (std::clamp(x[i], low, high) - low) / std::max(high - low, 1e-5f);
+}
+
+void check_grid(std::string_view op, const Tensor& images, const GridOptions& o) {
+  if (o.nrow < 1 || o.padding < 0 || o.padding > 65536)
+    fail<ValueError>(op, {.what = "options of the grid are out of range",
+                          .got = str("nrow ", o.nrow, ", padding ", o.padding),
+                          .expected = "nrow >= 1, padding in 0..65536"});
+  if (o.normalize && images.dtype() == u8)
+    fail<ValueError>(op, {.what = "u8 images cannot be normalized",
+                          .got = str(images),
+                          .hint = "convert them with data::ConvertImageDtype"});
+  if (o.value_range && !(o.value_range->first < o.value_range->second))
+    fail<ValueError>(op, {.what = "invalid value_range",
+                          .got = str("(", o.value_range->first, ", ", o.value_range->second, ")"),
+                          .expected = "two numbers, the smaller first"});
+}
+
+Tensor grid_of(std::string_view op, const Tensor& images, const GridOptions& o) {
+  check_grid(op, images, o);
+  const Tensor x = image_batch(op, images, o.normalize);
+  const std::int64_t count = x.size(0), size = x.numel() / count;
+  if (o.normalize && o.scale_each)
+    for (std::int64_t n = 0; n < count; ++n)
+      normalize(x.data<float>() + n * size, size, o.value_range);
+  else if (o.normalize)
+    normalize(x.data<float>(), x.numel(), o.value_range);
+  if (count == 1) return x[0];
+  const std::int64_t columns = std::min(o.nrow, count), rows = (count + columns - 1) / columns,
+                     height = x.size(2) + o.padding, width = x.size(3) + o.padding;
+  const Tensor grid = empty_tensor(
+      {x.size(1), rows * height + o.padding, columns * width + o.padding}, x.dtype(), cpu);
+  grid.fill_(o.pad_value);
+  for (std::int64_t n = 0; n < count; ++n)
+    grid.narrow(1, n / columns * height + o.padding, x.size(2))
+        .narrow(2, n % columns * width + o.padding, x.size(3))
+        .copy_(x[n]);
+  return grid;
+}
+
+std::uint8_t level(float v) {  // of NaN: 0
+  return v > 0 ? static_cast<std::uint8_t>(std::min(v * 255 + 0.5f, 255.0f)) : 0;
+}
+
+/** Returns interleaved red, green and blue of an image [3,H,W]. */
+std::vector<std::uint8_t> interleaved(const Tensor& image) {
+  const auto plane = static_cast<std::size_t>(image.size(1) * image.size(2));
+  std::vector<std::uint8_t> out(3 * plane);
+  for (std::size_t c = 0; c < 3; ++c)
+    for (std::size_t i = 0; i < plane; ++i)
+      out[3 * i + c] = image.dtype() == u8 ? image.data<std::uint8_t>()[c * plane + i]
+                                           : level(image.data<float>()[c * plane + i]);
+  return out;
+}
+
+}  // namespace
+
+Tensor make_grid(const Tensor& images, const GridOptions& options) {
+  return grid_of("make_grid", images, options);
+}
+
+Tensor make_grid(const std::vector<Tensor>& images, const GridOptions& options) {
+  constexpr std::string_view op = "make_grid";
+  if (images.empty()) fail<ValueError>(op, {.what = "there is no image"});
+  const Tensor& first = images[0];
+  if (first.dim() != 3)
+    fail<ShapeError>(op, {.what = "not an image", .got = str(first), .expected = "[C,H,W]"});
+  const Tensor all = empty_tensor({std::ssize(images), first.size(0), first.size(1), first.size(2)},
+                                  first.dtype(), cpu);
+  for (std::size_t n = 0; n < images.size(); ++n) {
+    if (images[n].shape() != first.shape() || images[n].dtype() != first.dtype())
+      fail<ShapeError>(op, {.what = str("image ", n, " differs from the first"),
+                            .got = str(images[n]),
+                            .expected = str(first)});
+    all[static_cast<std::int64_t>(n)].copy_(images[n].detach().to(cpu));
+  }
+  return grid_of(op, all, options);
+}
+
+std::string io::png_bytes(std::string_view op, const Tensor& image) {
+  const Tensor x = image_batch(op, image, false);
+  if (x.size(0) != 1 || x.size(1) != 3)
+    fail<ShapeError>(op, {.what = "not one image of one or three channels",
+                          .got = str(image),
+                          .expected = "[1,H,W] or [3,H,W]"});
+#if MZ_HAS_PNG
+  Png png;
+  png.width = static_cast<png_uint_32>(x.size(3));
+  png.height = static_cast<png_uint_32>(x.size(2));
+  png.format = PNG_FORMAT_RGB;
+  const std::vector<std::uint8_t> pixels = interleaved(x[0]);
+  png_alloc_size_t size = 0;
+  std::string bytes;
+  bool written = ::png_image_write_to_memory(&png, nullptr, &size, 0, pixels.data(), 0, nullptr);
+  if (written) {
+    bytes.resize(size);
+    written = ::png_image_write_to_memory(&png, bytes.data(), &size, 0, pixels.data(), 0, nullptr);
+    bytes.resize(size);
+  }
+  if (!written)
+    fail<ValueError>(op, {.what = str("libpng refuses the image: ", png.message), .got = str(x)});
+  return bytes;
+#else
+  (void)interleaved;
+  fail<Unsupported>(
+      op, {.what = "this build cannot write PNG images", .hint = "build Mezzo with -Dpng=enabled"});
+#endif
+}
+
+void save_image(const std::string& path, const Tensor& images, const GridOptions& options) {
+  if (!path.ends_with(".png"))
+    fail<ValueError>("save_image", {.what = "unknown kind of image file",
+                                    .got = path,
+                                    .expected = "a path that ends in .png"});
+  const std::string bytes = io::png_bytes("save_image", grid_of("save_image", images, options));
+  io::AtomicFile file("save_image", path);
+  file.write(bytes);
+  file.commit();
 }
 
 }  // namespace mezzo

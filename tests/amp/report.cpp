@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../../amp/report/run_data.h"
+#include "../../amp/report/verdict.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 
@@ -328,4 +329,94 @@ TEST_CASE("a truncated file gives a page, and other files are refused", "[amp][r
   CHECK_THROWS_AS(
       amp::write_report_page({folder.file("run.jsonl")}, folder.file("x.html"), {.samples = 3}),
       ValueError);
+}
+
+TEST_CASE("numbers of the program and learning rates are recorded at their steps",
+          "[amp][report]") {
+  const Folder folder;
+  const std::string path = folder.file("run.html"), events = folder.file("events");
+  {
+    const nn::Sequential net = small_net();
+    optim::SGD optimizer(net.parameters(), {.lr = 0.5});
+    data::Dataset set{randn({8, 6}), randint(0, 4, {8})};
+    data::Batches batches = set.batches({.size = 4});
+    auto session = amp::initialize(net, optimizer, {.opt_level = "O4", .verbosity = 0});
+    amp::Report report(
+        {.model = net, .optimizer = optimizer, .session = session, .loader = batches}, path,
+        {.every = 2, .tensorboard = events});
+    report.log("before", 1);
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      amp::scale_loss(cross_entropy(net(set.x()), set.y()), optimizer,
+                      [](const Tensor& scaled) { scaled.backward(); });
+      report.log("within", step);
+      optimizer.set_lr(0.5 / (step + 1));
+      optimizer.step();
+      report.log("validation loss", step == 1 ? std::nan("") : 10 + step);
+    }
+    CHECK_THROWS_WITH_AS_TEXT(report.log("", 1), ValueError, "amp::Report::log: the name is empty");
+    report.close();
+    report.log("after", 1);
+  }
+  const amp::report::RunData run = amp::report::read_report({folder.file("run.jsonl")}).runs[0];
+  std::map<std::string, std::vector<std::pair<std::int64_t, double>>> logs;
+  for (const auto& line : run.logs) logs[line.name].emplace_back(line.step, line.value);
+  using Points = std::vector<std::pair<std::int64_t, double>>;
+  CHECK(logs["before"] == Points{{0, 1}});
+  CHECK(logs["within"] == Points{{0, 0}, {1, 1}, {2, 2}});
+  REQUIRE(logs["validation loss"].size() == 3);
+  CHECK(std::isnan(logs["validation loss"][1].second));
+  CHECK(logs["validation loss"][2] == std::pair<std::int64_t, double>{2, 12});
+  CHECK(logs.size() == 3);
+  REQUIRE(run.steps.size() == 3);
+  CHECK(run.steps[1].lrs == std::vector<double>{0.25});
+  CHECK(text_of(folder.file("run.jsonl")).find("\"samples\":4,") != std::string::npos);
+
+  const CsvTable table = read_csv(events + "/scalars.csv");
+  const std::vector<std::string> tags = table.text("tag"), steps = table.text("step"),
+                                 values = table.text("value");
+  const auto found = [&](const std::string& tag, const std::string& step) {
+    for (std::size_t i = 0; i < tags.size(); ++i)
+      if (tags[i] == tag && steps[i] == step) return values[i];
+    return std::string("none");
+  };
+  CHECK(found("training/lr", "1") == "0.25");
+  CHECK(std::stod(found("training/loss", "2")) == run.steps[2].losses[0]);
+  CHECK(found("training/skipped", "0") == "0");
+  CHECK(found("validation loss", "1") == "nan");
+  CHECK(found("within", "2") == "2");
+}
+
+TEST_CASE("the verdict does not say that nothing is lost beside zeros and skipped steps",
+          "[amp][report]") {
+  const Folder folder;
+  const std::string path = folder.file("run.jsonl");
+  for (const bool loses : {false, true}) {
+    {
+      nn::Sequential net = small_net();
+      optim::Adam optimizer(net.parameters(), {.lr = 1e-3});
+      auto session = amp::initialize(net, optimizer, {.opt_level = "O1", .verbosity = 0});
+      const amp::Report report(net, optimizer, session, path, {.every = 1});
+      Tensor x = randn({8, 6});
+      if (loses) x[{0, 0}] = 1e-9;  // 0 in f16
+      const Tensor y = randint(0, 4, {8});
+      for (int step = 0; step < 40; ++step) {
+        optimizer.zero_grad();
+        const double factor = loses && step == 3 ? 1e30 : 1;
+        amp::scale_loss(cross_entropy(net(x), y) * factor, optimizer,
+                        [](const Tensor& scaled) { scaled.backward(); });
+        optimizer.step();
+      }
+    }
+    const auto findings = amp::report::verdict(amp::report::read_report({path}).runs[0]);
+    REQUIRE(findings.size() == 1);
+    INFO(findings[0].text);
+    CHECK(findings[0].kind == "healthy");
+    const auto has = [&](const char* part) {
+      return findings[0].text.find(part) != std::string::npos;
+    };
+    CHECK(has("Nothing that counts is lost in f16") == loses);
+    CHECK(has("elements zero, each below half of the smallest") == loses);
+    CHECK(has("1 of 40 steps") == loses);
+  }
 }

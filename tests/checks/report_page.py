@@ -5,7 +5,7 @@ Usage: report_page.py [--samples FOLDER] [PAGE.html...]
 Without pages: the page in amp/report/page with the synthetic runs of tests/support/report_data.py.
 With the folder of the sample programs: also the page of each net at all levels, whose panels must
 be filled by the run.
-For each page: no message on the console, no request but for the file itself, content in all ten
+For each page: no message on the console, no request but for the file itself, content in all eleven
 panels, labels neither clipped nor overlapping at three widths, shares equal to a reference on the
 data, the lesson, the keyboard, and contrast in both themes. Once: the number explorer.
 """
@@ -30,7 +30,7 @@ from browser import Browser, find_browser  # noqa: E402
 expect = Expectations()
 DATA = re.compile(r'<script id="data" type="([^"]+)">(.*?)</script>', re.DOTALL)
 MOST_SECONDS = 1.0  # CPU time until the page is complete
-MOST_SIZE = 110_000  # bytes of the page without data
+MOST_SIZE = 115_000  # bytes of the page without data
 WIDTHS = (760, 1280, 1920)
 KINDS = ('activation', 'activation_grad', 'weight', 'weight_grad', 'update')
 GRADIENTS = ('activation_grad', 'weight_grad')
@@ -157,7 +157,7 @@ def check_quiet(browser, name, path):
 
 
 def check_panels(browser, name):
-    panels = browser.evaluate('''Array.from({length: 10}, (_, i) => {
+    panels = browser.evaluate('''Array.from({length: 11}, (_, i) => {
       const body = document.querySelector(`#panel-${i + 1} .body`);
       return body ? [body.textContent.trim().length, body.querySelectorAll('svg, table, li').length,
         body.querySelector('.missing')?.textContent ?? '',
@@ -170,13 +170,40 @@ def check_panels(browser, name):
         expect(odd == '', f'{name}: panel {number} shows {odd!r}')
 
 
+def check_training(browser, name, objects):
+    """The first panel has a curve of each number, and a mark for each skipped step."""
+    run = next(one for one in objects if one.get('type') == 'run').get('run', 0)
+    own = [one for one in objects if one.get('run', 0) == run]
+    steps = [one for one in own if one['type'] == 'step']
+    logged = {one['name'] for one in own if one['type'] == 'log'}
+    losses = sum('loss' in one.lower() for one in logged)
+    skipped = sum('skipped' in one['results'] for one in steps)
+    charts = browser.evaluate("""[...document.querySelectorAll('#panel-1 svg')].map((svg) =>
+      [svg.getAttribute('aria-label'), svg.querySelectorAll('path.line').length,
+        svg.querySelectorAll('path.skip-mark').length,
+        [...svg.querySelectorAll('path.line')].every((line) => line.getAttribute('d') !== '')])""")
+    found = {label: rest for label, *rest in charts}
+    if not steps:
+        expect(not charts, f'{name}: curves without steps', charts)
+        return
+    expect(found.get('loss over the steps') == [1 + losses, skipped, True],
+           f'{name}: the loss curve; expected {1 + losses} lines and {skipped} marks', charts)
+    for one in logged:
+        if 'loss' not in one.lower():
+            expect(found.get(f'{one} over the steps', [0])[0] == 1, f'{name}: curve of {one}',
+                   charts)
+    if any(one.get('lrs') for one in steps):
+        expect('learning rate over the steps' in found, f'{name}: the learning rate', charts)
+    expect(any('per second' in label for label in found), f'{name}: the throughput', charts)
+
+
 def check_filled(browser, name):
     """No panel says that the run lacks its data; only a run at O0 has no casts."""
-    missing = browser.evaluate('''Array.from({length: 10}, (_, i) => [i + 1,
+    missing = browser.evaluate('''Array.from({length: 11}, (_, i) => [i + 1,
       ...[...document.querySelectorAll(`#panel-${i + 1} .missing`)].map((one) => one.textContent)])
       .filter((one) => one.length > 1)''')
     level = browser.evaluate('document.getElementById("title").textContent')
-    wrong = [one for one in missing if not ('O0' in level and one[0] == 5 and len(one) == 2)]
+    wrong = [one for one in missing if not ('O0' in level and one[0] == 6 and len(one) == 2)]
     expect(not wrong, f'{name}: panels without data', wrong)
 
 
@@ -201,7 +228,7 @@ def check_lesson(browser, name):
             expect(holds, f'{name}: a question of the lesson', one)
     expect(len({one['text'] for one in questions[0]}) == 8, f'{name}: a question is asked twice')
     score = browser.evaluate('''(() => {
-      const panel = document.querySelector('#panel-10');
+      const panel = document.querySelector('#panel-11');
       const {data, lessonQuestions} = window.report;
       const asked = lessonQuestions(data.runs[0], data.policy);
       panel.querySelectorAll('.questions li').forEach((item, i) => {
@@ -294,7 +321,7 @@ def check_slider(browser, name, objects):
         return
     for k in (0, 3, 20):
         found = browser.evaluate('''((k) => {
-          const panel = document.querySelector('#panel-2');
+          const panel = document.querySelector('#panel-3');
           panel.querySelector('input[value=weight_grad]').click();
           const steps = panel.querySelector('input[aria-label=Step]');
           steps.value = steps.max;
@@ -328,7 +355,7 @@ def check_controls(browser, name):
     """Each choice of kind, format, band and step draws without an error."""
     browser.evaluate('''(() => {
       const inputs = () => [...document.querySelectorAll(
-        '#panel-2 input[type=radio], #panel-2 input[type=checkbox]')];
+        '#panel-3 input[type=radio], #panel-3 input[type=checkbox]')];
       for (let i = 0; i < inputs().length; ++i) inputs()[i].click();
       for (const one of document.querySelectorAll('input[type=range]'))
         for (const value of [one.max, one.min]) {
@@ -392,6 +419,7 @@ def check_page(browser, path, name, filled=False):
     expect(first['title'] in title, f'{name}: the title', title)
     check_sample_count(browser, name, objects, first.get('run', 0))
     check_panels(browser, name)
+    check_training(browser, name, objects)
     check_slider(browser, name, objects)
     check_labels(browser, name)
     check_keyboard(browser, name)
@@ -510,7 +538,7 @@ def check_explorer(browser):
       const field = document.getElementById('explorer-a');
       field.value = text;
       field.dispatchEvent(new Event('input'));
-      const cells = [...document.querySelectorAll('#panel-9 table:first-of-type tr')].slice(1, 6);
+      const cells = [...document.querySelectorAll('#panel-10 table:first-of-type tr')].slice(1, 6);
       return cells.map((row) => [...row.children].map((cell) => cell.textContent));
     })'''
     for text, value in TYPED.items():
@@ -522,7 +550,7 @@ def check_explorer(browser):
             expect(holds, f'the explorer shows {text} in {form} wrongly', row)
     for text in REFUSED:
         shown = browser.evaluate(f'{kind}({json.dumps(text)}).length + " " + '
-                                 'document.querySelectorAll("#panel-9 [role=alert]").length')
+                                 'document.querySelectorAll("#panel-10 [role=alert]").length')
         expect(shown == '0 1', f'the explorer takes {text!r}', shown)
 
 

@@ -49,6 +49,7 @@ def cases(folder):
         (2, 'could not be written', [bench, '--micro', '--json-lines', folder / 'no/such']),
         (2, 'could not be written', [resnet, '--depth', '50', '--json', folder / 'no/such']),
         (2, 'could not be written', [resnet, '--depth', '50', '--profile', folder / 'no/such']),
+        (2, '--tensorboard needs --report', [resnet, '--tensorboard', folder / 'events']),
         (2, 'write no rows', [bench, '--ops', '--json-lines', folder / 'rows']),
         # The disk is full in the middle of the run.
         (1, 'could not be written',

@@ -66,6 +66,45 @@ TEST_CASE("an exact evaluation counts what one process counts", "[data]") {
   }
 }
 
+TEST_CASE("metrics of all ranks are those of one process, bit for bit", "[metrics]") {
+  const auto c = world().all();
+  const comm::Communicator alone;
+  manual_seed(5);
+  const Tensor scores = randn({37, 4}), classes = arange(37).to(i64) % 4;
+  // Rank r has rows r, r + size, ...; the last rank has none.
+  const int parts = std::max(1, c.size() - 1);
+  const auto mine = [&](const Tensor& x) {
+    return c.rank() == parts ? x.narrow(0, 0, 0) : x.slice(0, c.rank(), x.size(0), parts);
+  };
+  const auto check = [&](auto ours, auto whole, const Tensor& preds, const Tensor& target) {
+    if (c.rank() != parts) ours.update(mine(preds), mine(target));
+    whole.update(preds, target);
+    const Tensor got = ours.compute(), wanted = whole.compute();
+    CHECK(got.shape() == wanted.shape());
+    CHECK(allclose(got.to(f64), wanted.to(f64), {.rtol = 1e-12}));
+    for (const double value : c.gather(std::vector{sum(got.to(f64)).item()}))
+      CHECK(value == sum(got.to(f64)).item());
+  };
+  using namespace metrics;
+  check(Accuracy({.num_classes = 4}), Accuracy({.num_classes = 4, .comm = alone}), scores, classes);
+  check(F1Score({.num_classes = 4, .average = Average::macro}),
+        F1Score({.num_classes = 4, .average = Average::macro, .comm = alone}), scores, classes);
+  check(ConfusionMatrix({.num_classes = 4}), ConfusionMatrix({.num_classes = 4, .comm = alone}),
+        scores, classes);
+  check(AUROC({.num_classes = 4}), AUROC({.num_classes = 4, .comm = alone}), scores, classes);
+  check(Perplexity(), Perplexity({.comm = alone}), scores.unsqueeze(1), classes.unsqueeze(1));
+  check(R2Score(), R2Score({.comm = alone}), scores, scores * 0.5 + 1);
+
+  MeanMetric mean;
+  mean.update(c.rank() + 1, c.rank());
+  double sum = 0, weight = 0;
+  for (int r = 0; r < c.size(); ++r) {
+    sum += (r + 1) * r;
+    weight += r;
+  }
+  if (c.size() > 1) CHECK(mean.compute().item() == sum / weight);
+}
+
 TEST_CASE("a mean of all ranks", "[mean]") {
   const auto c = world().all();
   const int ranks = c.size(), rank = c.rank();

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the golden files beside it: PyTorch's results for the cases in cases_*.py and layers.py.
 
-    python3 make.py            (needs torch; any version; the files record it)
+    python3 make.py            (needs torch, torchvision and torchmetrics; any version; the files
+                                record that of torch)
 
 For each case "op/variant" a file holds the operands as "name:x0", "name:x1", ..., the f64 results
 as "name:y0", ..., the gradients of the operands that have one as "name:g0", ..., and the results
@@ -18,6 +19,7 @@ import torch
 
 from golden import CASES, operands_of
 from layers import tensors_of_layers
+from metrics import tensors_of_metrics
 from models import tensors_of_models
 from training import tensors_of_training
 from transforms import tensors_of_transforms
@@ -112,6 +114,10 @@ def main():
     path = Path(__file__).with_name('transforms.safetensors')
     write(path, tensors)
     print(f'{path.name}: {len(tensors)} transforms, {path.stat().st_size} bytes')
+    tensors = tensors_of_metrics()
+    path = Path(__file__).with_name('metrics.safetensors')
+    write(path, tensors)
+    print(f'{path.name}: {len(tensors)} tensors of metrics, {path.stat().st_size} bytes')
 
 
 if __name__ == '__main__':

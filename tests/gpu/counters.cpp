@@ -3,6 +3,7 @@
 #include <mezzo.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "../support/catch.h"
 #include "cost.h"
@@ -91,6 +92,38 @@ TEST_CASE("gradients of slices are written into one tensor", "[gpu][counters]") 
         cost_of([&] { grad(parts, {x}, {.retain_graph = true}, incoming); });
     CHECK(cost.launches == 4);  // zeros, the first slice, and two slices that are added in place
     if (warm == 1) CHECK(cost.allocations == 0);
+  }
+}
+
+TEST_CASE("metrics do not wait for the device", "[gpu][counters]") {
+  const Tensor scores = randn({6, 4}).to(f16).to(kDevice),
+               classes = (arange(6).to(i64) % 4).to(kDevice), words = randn({2, 3, 5}).to(kDevice),
+               next = zeros({2, 3}, i64, kDevice), numbers = randn({6}).to(kDevice),
+               bits = (numbers > 0).to(i64);
+  metrics::Accuracy accuracy({.num_classes = 4, .top_k = 2, .ignore_index = 3});
+  metrics::ConfusionMatrix matrix({.num_classes = 4});
+  metrics::F1Score f1;
+  metrics::AUROC auroc({.num_classes = 4});
+  metrics::MeanMetric mean;
+  metrics::Perplexity perplexity({.ignore_index = 1});
+  metrics::R2Score r2;
+  // The first op of the process that checks indices sets up the flags for it, and waits once.
+  metrics::ConfusionMatrix({.num_classes = 4}).update(scores, classes);
+  for (int batch = 0; batch < 3; ++batch) {
+    CHECK(cost_of([&] { accuracy.update(scores, classes); }).synchronisations == 0);
+    CHECK(cost_of([&] { matrix.update(scores, classes); }).synchronisations == 0);
+    CHECK(cost_of([&] { f1.update(numbers, bits); }).synchronisations == 0);
+    CHECK(cost_of([&] { auroc.update(scores, classes); }).synchronisations == 0);
+    CHECK(cost_of([&] { mean.update(numbers); }).synchronisations == 0);
+    CHECK(cost_of([&] { perplexity.update(words, next); }).synchronisations == 0);
+    CHECK(cost_of([&] { r2.update(numbers, scores.select(1, 0).to(f32)); }).synchronisations == 0);
+  }
+  CHECK(sum(matrix.compute()).item() == 18);
+  CHECK(matrix.compute().device() == cpu);
+  for (const Tensor& y : {accuracy.compute(), f1.compute(), auroc.compute(), mean.compute(),
+                          perplexity.compute(), r2.compute()}) {
+    CHECK(y.device() == cpu);
+    CHECK(std::isfinite(y.item()));
   }
 }
 

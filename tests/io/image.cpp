@@ -3,6 +3,8 @@
 
 #include <mezzo_features.h>
 
+#include <cmath>
+
 #include "../support/catch.h"
 #include "../support/throws.h"
 #include "files.h"
@@ -157,3 +159,46 @@ TEST_CASE("a folder of images is a data set", "[image]") {
   INFO(text);
   CHECK(text.find("batches(sample 2): load_image(" + (folder / "dog/c.png")) == 0);
 }
+
+#if MZ_HAS_PNG
+TEST_CASE("images and grids of images are saved as PNG") {
+  const files::Directory folder;
+  const std::string path = folder / "x.png";
+  const Tensor bytes = arange(3 * 4 * 5).to(u8).view({3, 4, 5});
+  save_image(path, bytes);
+  CHECK(equal(load_image(path), bytes));
+  save_image(path, tensor({{0.0, 1.0, -1.0}, {0.5, 7.0, std::nan("")}}).to(f16));
+  CHECK(load_image(path)[2].to_vector<int>() == std::vector<int>{0, 255, 0, 128, 255, 0});
+  const Tensor grey = full({5, 1, 2, 2}, 0.2);
+  save_image(path, grey, {.nrow = 2, .padding = 1, .pad_value = 1});
+  const Tensor grid = load_image(path);
+  CHECK(grid.shape() == Shape{3, 10, 7});
+  CHECK(grid[{0, 1, 1}].item() == 51);
+  CHECK(grid[{0, 0, 0}].item() == 255);
+  CHECK(grid[{0, 8, 5}].item() == 255);  // there is no sixth image
+  CHECK(equal(make_grid(std::vector<Tensor>{bytes, bytes}), make_grid(stack({bytes, bytes}))));
+  const Tensor x = rand({2, 1, 2, 2}), before = x.clone();
+  make_grid(x, {.normalize = true});
+  CHECK(equal(x, before));
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("images that cannot be saved are refused") {
+  const files::Directory folder;
+  const std::string path = folder / "x.png";
+  CHECK_THROWS_WITH_AS_TEXT(save_image(folder / "x.jpg", ones({3, 2, 2})), ValueError, ".png");
+  CHECK_THROWS_AS(save_image(folder / "no/x.png", ones({3, 2, 2})), IoError);
+  CHECK_THROWS_AS(save_image(path, ones({3, 2, 2}, i64)), DtypeError);
+  CHECK_THROWS_AS(save_image(path, ones({2, 2, 2})), ShapeError);
+  CHECK_THROWS_AS(save_image(path, ones({3, 0, 2})), ShapeError);
+  CHECK_THROWS_AS(save_image(path, ones({2})), ShapeError);
+  CHECK_THROWS_WITH_AS_TEXT(make_grid(ones({3, 2, 2}), {.nrow = 0}), ValueError, "nrow");
+  CHECK_THROWS_WITH_AS_TEXT(make_grid(ones({3, 2, 2}, u8), {.normalize = true}), ValueError, "u8");
+  CHECK_THROWS_WITH_AS_TEXT(make_grid(ones({3, 2, 2}), {.value_range = std::pair(1.0, 0.0)}),
+                            ValueError, "value_range");
+  CHECK_THROWS_AS(make_grid(std::vector<Tensor>{}), ValueError);
+  CHECK_THROWS_WITH_AS_TEXT(make_grid(std::vector<Tensor>{ones({3, 2, 2}), ones({3, 2, 3})}),
+                            ShapeError, "image 1 differs");
+  CHECK(folder.count() == 0);
+}
+#endif

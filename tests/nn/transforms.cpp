@@ -1,6 +1,9 @@
 // Transforms of samples: composition, images, randomness, bad input.
 #include <mezzo.h>
 
+#include <cmath>
+#include <set>
+
 #include "../support/catch.h"
 #include "../support/numbered.h"
 #include "../support/throws.h"
@@ -275,4 +278,140 @@ TEST_CASE("bad sizes and images are refused", "[data]") {
       data::Batches(set, {.shuffle = false}).begin(), ShapeError,
       "batches(sample 0): RandomCrop: the image is smaller than the window; got "
       "f32[1,4,5]@cpu with padding 0, expected at least 5x5 pixels");
+}
+
+TEST_CASE("a random window is erased", "[data]") {
+  manual_seed(4);
+  const Tensor image = rand({3, 20, 30}) + 1;
+  int erased = 0;
+  double least_area = 1, largest_area = 0, tallest = 0, widest = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Tensor out = data::RandomErasing{}(image), zero = out == 0.0;
+    if (equal(out, image)) continue;
+    ++erased;
+    const Tensor rows = any(zero[0], {1}), columns = any(zero[0], {0});
+    const auto height = sum(rows).item(), width = sum(columns).item();
+    CHECK(sum(zero).item() == 3 * height * width);  // a window, the same of all channels
+    CHECK(equal(where(zero, image, out), image));
+    least_area = std::min(least_area, height * width / 600);
+    largest_area = std::max(largest_area, height * width / 600);
+    tallest = std::max(tallest, height / width);
+    widest = std::max(widest, width / height);
+  }
+  CHECK((erased > 150 && erased < 250));  // p = 0.5
+  CHECK((least_area > 0.008 && least_area < 0.05));
+  CHECK((largest_area > 0.25 && largest_area < 0.38));
+  CHECK((tallest > 2 && tallest < 5 && widest > 2 && widest < 5));
+  CHECK(equal(data::RandomErasing{.p = 0}(image), image));
+  CHECK(amax(data::RandomErasing{.p = 1, .value = 7}(image)).item() == 7);
+  const Tensor bytes = data::RandomErasing{.p = 1, .value = 9}(zeros({1, 8, 8}, u8));
+  CHECK((bytes.dtype() == u8 && amax(bytes).item() == 9));
+  const Tensor noise = data::RandomErasing{
+      .p = 1, .scale = {0.9, 0.9}, .ratio = {1, 1}, .value = {}}(full({3, 200, 200}, 50));
+  const Tensor drawn = masked_select(noise, noise != 50.0);
+  CHECK(drawn.numel() > 100000);
+  CHECK(std::abs(mean(drawn).item()) < 0.01);
+  CHECK(std::abs(mezzo::std(drawn).item() - 1) < 0.01);
+}
+
+TEST_CASE("images are blurred, turned and moved by random amounts", "[data]") {
+  manual_seed(5);
+  const Tensor image = rand({1, 9, 9});
+  std::set<double> sums;
+  for (int i = 0; i < 20; ++i) {
+    const Tensor out = data::GaussianBlur{5, {0.5, 2}}(image);
+    CHECK(out.shape() == image.shape());
+    const double spread = var(out).item();
+    CHECK(spread <= var(data::gaussian_blur(image, 5, 0.5)).item() + 1e-7);
+    CHECK(spread >= var(data::gaussian_blur(image, 5, 2)).item() - 1e-7);
+    sums.insert(spread);
+  }
+  CHECK(sums.size() == 20);
+  CHECK(equal(data::gaussian_blur(full({1, 3, 3}, 0.5), 3, 1), full({1, 3, 3}, 0.5)));
+  CHECK(equal(data::RandomAffine{}(image), image));
+  // Moves are of whole pixels, up to 2 of 9 in each direction.
+  Tensor point = zeros({1, 9, 9});
+  point[{0, 4, 4}] = 1;
+  std::set<std::int64_t> places;
+  for (int i = 0; i < 300; ++i)
+    places.insert(argmax(data::RandomAffine{.translate = {0.25, 0.12}}(point).flatten())
+                      .item<std::int64_t>());
+  CHECK(places.size() == 5 * 3);
+  CHECK(sum(data::RandomAffine{.scale = {3, 3}}(point)).item() == 9);
+  CHECK(equal(data::affine(image, {.angle = 90}), data::rotate(image, -90)));
+}
+
+TEST_CASE("mixup blends samples and targets by one factor with a Beta distribution", "[data]") {
+  manual_seed(6);
+  const Tensor x = eye(4), y = tensor({2, 0, 1, 1}, {.dtype = i64});
+  for (const double alpha : {0.2, 1.0, 5.0}) {
+    double sum_of = 0, squares = 0;
+    constexpr int kDraws = 4000;
+    for (int i = 0; i < kDraws; ++i) {
+      const Batch out = data::MixUp{.num_classes = 3, .alpha = alpha}({x, y});
+      const double lambda = out.x[{0, 0}].item();
+      sum_of += lambda;
+      squares += lambda * lambda;
+      if (i >= 20) continue;
+      CHECK(allclose(out.x, x * lambda + roll(x, {1}, {0}) * (1 - lambda), {.atol = 1e-6}));
+      const Tensor targets = one_hot(y, 3).to(f32);
+      CHECK(allclose(out.y, targets * lambda + roll(targets, {1}, {0}) * (1 - lambda),
+                     {.atol = 1e-6}));
+    }
+    const double mean_of = sum_of / kDraws, variance = squares / kDraws - mean_of * mean_of;
+    CHECK(std::abs(mean_of - 0.5) < 0.025);
+    CHECK(variance == Approx(0.25 / (2 * alpha + 1)).epsilon(0.06));
+  }
+  const Batch probabilities = data::MixUp{}({x, x.to(f64)});
+  CHECK(allclose(probabilities.x.to(f64), probabilities.y, {.rtol = 1e-6}));
+  manual_seed(7);
+  const Batch first = data::MixUp{.num_classes = 3}({x, y});
+  manual_seed(7);
+  CHECK(equal(data::MixUp{.num_classes = 3}({x, y}).x, first.x));
+  CHECK(data::MixUp{.num_classes = 3}({x.narrow(0, 0, 0), y.narrow(0, 0, 0)}).x.shape() ==
+        Shape{0, 4});
+  CHECK(std::isfinite(sum(data::MixUp{.num_classes = 3, .alpha = 1e-5}({x, y}).x).item()));
+}
+
+TEST_CASE("the newer transforms take one draw and refuse bad options", "[data]") {
+  const Tensor image = rand({3, 8, 8});
+  const auto draws = [&](const Transform& transform) {
+    manual_seed(3);
+    (void)transform(image);
+    const Generator after = default_generator();
+    manual_seed(3);
+    (void)default_generator().next_stream();
+    return after == default_generator();
+  };
+  CHECK(draws(data::RandomErasing{.p = 0}));
+  CHECK(draws(data::RandomErasing{.p = 1, .value = {}}));
+  CHECK(draws(data::GaussianBlur{}));
+  CHECK(draws(data::RandomAffine{.degrees = 10, .translate = {0.1, 0.1}, .shear = {-5, 5}}));
+  CHECK(draws([](const Tensor& x) { return data::MixUp{}({x, x}).x; }));
+
+  CHECK_THROWS_WITH_AS_TEXT(data::RandomErasing{.p = 2}(image), ValueError, "probability");
+  CHECK_THROWS_WITH_AS_TEXT((data::RandomErasing{.scale = {0.5, 2}}(image)), ValueError, "scale");
+  CHECK_THROWS_WITH_AS_TEXT((data::RandomErasing{.ratio = {0, 2}}(image)), ValueError, "ratio");
+  CHECK_THROWS_AS(data::RandomErasing{}(image[0]), ShapeError);
+  CHECK_THROWS_WITH_AS_TEXT(data::RandomErasing{.value = {}}(image.to(u8)), DtypeError, "random");
+  CHECK_THROWS_WITH_AS_TEXT((data::GaussianBlur{.kernel_size = 4}(image)), ValueError, "odd");
+  CHECK_THROWS_WITH_AS_TEXT((data::GaussianBlur{3, {0, 1}}(image)), ValueError, "sigma");
+  CHECK_THROWS_WITH_AS_TEXT(data::gaussian_blur(image, 17, 1), ValueError, "at most 15");
+  CHECK_THROWS_WITH_AS_TEXT(data::gaussian_blur(image, 3, -1), ValueError, "sigma");
+  CHECK_THROWS_AS(data::gaussian_blur(image.to(i64), 3, 1), DtypeError);
+  CHECK_THROWS_WITH_AS_TEXT(data::RandomAffine{.degrees = -1}(image), ValueError, "degrees");
+  CHECK_THROWS_WITH_AS_TEXT((data::RandomAffine{.translate = {0, 2}}(image)), ValueError,
+                            "translate");
+  CHECK_THROWS_WITH_AS_TEXT((data::RandomAffine{.scale = {0, 1}}(image)), ValueError, "scale");
+  CHECK_THROWS_WITH_AS_TEXT((data::RandomAffine{.shear = {1, 0}}(image)), ValueError, "shear");
+  CHECK_THROWS_WITH_AS_TEXT(data::affine(image, {.scale = 0}), ValueError, "scale");
+  CHECK_THROWS_WITH_AS_TEXT(data::affine(image, {.shear = {90, 0}}), ValueError, "collapses");
+  CHECK_THROWS_WITH_AS_TEXT(data::affine(image, {.angle = NAN}), ValueError, "finite");
+  const Tensor y = zeros({3}, i64);
+  CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.alpha = 0}({image, y})), ValueError, "alpha");
+  CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.num_classes = -1}({image, y})), ValueError, "classes");
+  CHECK_THROWS_WITH_AS_TEXT(data::MixUp{}({image, y}), DtypeError, "num_classes");
+  CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.num_classes = 2}({image, zeros({3, 1}, i64)})),
+                            ShapeError, "[N]");
+  CHECK_THROWS_WITH_AS_TEXT((data::MixUp{.num_classes = 2}({image.to(u8), y})), DtypeError, "x is");
 }

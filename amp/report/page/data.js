@@ -53,7 +53,7 @@ function buildReport({objects, cut}) {
 function runOf(report, byNumber, number) {
   if (!byNumber.has(number)) {
     const run = {number, info: {}, models: [], steps: [], samples: [], casts: [], graph: null,
-      memory: [], end: null, findings: []};
+      memory: [], end: null, findings: [], logs: new Map()};
     byNumber.set(number, run);
     report.runs.push(run);
   }
@@ -65,6 +65,7 @@ function addToRun(run, object) {
     case 'run': run.info = object; break;
     case 'model': run.models.push(object); break;
     case 'step': run.steps.push(readStep(object)); break;
+    case 'log': readLog(run, object); break;
     case 'sample': run.samples.push(readSample(object)); break;
     case 'casts': run.casts.push({...object, entries: object.entries ?? []}); break;
     case 'graph': run.graph ??= object; break;
@@ -80,9 +81,17 @@ function readStep(object) {
     ...object,
     losses: (object.losses ?? []).map(toNumber),
     scales: (object.scales ?? []).map(toNumber),
+    lrs: (object.lrs ?? []).map(toNumber),
     results: object.results ?? [],
     ms: toNumber(object.ms),
   };
+}
+
+/** Adds a number of the program to those of its name: [[step, value]]. */
+function readLog(run, {name, step, value}) {
+  const series = run.logs.get(name) ?? [];
+  series.push([step, toNumber(value)]);
+  run.logs.set(name, series);
 }
 
 function readSample(object) {

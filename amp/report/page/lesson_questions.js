@@ -70,7 +70,7 @@ function survival({gradients: [one]}) {
     `magnitudes from about ${lo} to ${numberText(one.most, 3)} before scaling. Without loss ` +
     'scaling, how many of them become zero in f16?', one.share,
     `${percentText(one.share)} of them lie below ` +
-    '2⁻²⁵, half of the smallest number of f16, and become zero. See panel 2.');
+    '2⁻²⁵, half of the smallest number of f16, and become zero. See panel 3.');
 }
 
 function neededScale({gradients}) {
@@ -80,7 +80,7 @@ function neededScale({gradients}) {
       `at most 0.1 % of the elements of ${name} (step ${step}) become zero in f16?`, k,
     [k + 6, k >= 4 ? k - 4 : k + 3, k + 10], power2, k === 0 ?
       'No scaling is needed: the gradient lies inside the range of f16.' :
-      `${power2(k)} moves them up by ${plural(k, 'power')} of two. Try the slider in panel 2.`);
+      `${power2(k)} moves them up by ${plural(k, 'power')} of two. Try the slider in panel 3.`);
   }
   return null;
 }
@@ -103,7 +103,7 @@ function lostUpdates({updates: [one]}) {
     'many of its non-zero updates are below 2⁻¹¹ of their weight, so that a weight of f16 ' +
     'without an f32 master may not move?', one.share,
   `${percentText(one.share)}. f16 has 10 fraction bits: half the ` +
-    'spacing beside 1 is 2⁻¹¹. See panel 4.') : null;
+    'spacing beside 1 is 2⁻¹¹. See panel 5.') : null;
 }
 
 function lostInBf16({updates: [one]}) {
@@ -129,7 +129,7 @@ function opDtype({run, policy}) {
     options.map((one) => ({'as is': 'leaves them as they are', refused: 'refuses them',
       promote: 'casts them to the widest of their types'}[one] ?? `casts them to ${one}`)),
     options.indexOf(action), `Its tag is ${op.tag}: ${TAG_MEANINGS[op.tag] ?? 'see the policy'}` +
-    `${action === 'as is' ? `; level ${run.info.level} leaves it alone` : ''}. See panel 8.`);
+    `${action === 'as is' ? `; level ${run.info.level} leaves it alone` : ''}. See panel 9.`);
 }
 
 function memoryPeak({run: {memory: [one]}}) {
@@ -141,7 +141,7 @@ function memoryPeak({run: {memory: [one]}}) {
   const names = order.map(([name]) => name).sort();
   return question(`Memory peaks at ${bytesText(total(peak.bytes))} in step ${one.step}, in the ` +
     `${peak.phase} phase. Which category takes most of it?`, names, names.indexOf(order[0][0]),
-  `${order.map(([name, bytes]) => `${name} ${bytesText(bytes)}`).join(', ')}. See panel 6.`);
+  `${order.map(([name, bytes]) => `${name} ${bytesText(bytes)}`).join(', ')}. See panel 7.`);
 }
 
 function firstNonfinite({run}) {
@@ -153,7 +153,7 @@ function firstNonfinite({run}) {
   const options = [...new Set([right, ...others.slice(0, 2), others.at(-1)])].sort();
   return question(`In step ${step.step} a gradient overflowed at the loss scale ` +
     `${scaleText(step.scales[0])}. Which was the first that was not finite?`, options,
-  options.indexOf(right), `${step.first_nonfinite}. See panel 3.`);
+  options.indexOf(right), `${step.first_nonfinite}. See panel 4.`);
 }
 
 function skippedSteps({run}) {
@@ -161,7 +161,7 @@ function skippedSteps({run}) {
   return steps < 4 ? null : numberQuestion(`How many of the ${countText(steps)} steps were ` +
     'skipped because a gradient overflowed?', skipped, [0, 2, Math.round(steps / 10) + 1,
     Math.round(steps / 2)], countText, skipped === 0 ? 'None: no step was skipped.' :
-    `${countText(skipped)}: a dynamic scale is halved after each overflow. See panel 3.`);
+    `${countText(skipped)}: a dynamic scale is halved after each overflow. See panel 4.`);
 }
 
 function lossInF16({run}) {

@@ -1,13 +1,14 @@
 // Builds the page when its data is read.
 
 const PANELS = [
-  ['Verdict', renderVerdict], ['Where the numbers live', renderNumbers],
+  ['Training', renderTraining], ['Verdict', renderVerdict],
+  ['Where the numbers live', renderNumbers],
   ['Loss scale', renderScale], ['Updates beside their weights', renderRatio],
   ['The model', renderModel], ['Memory over a step', renderMemory],
   ['Levels side by side', renderLevels], ['Policy', renderPolicy],
   ['Number explorer', renderExplorer], ['Lesson', renderLesson],
 ];
-const DRAWN = [2, 3, 4, 5, 6, 7];  // panels whose drawings fit the width of the page
+const DRAWN = [1, 3, 4, 5, 6, 7, 8];  // panels whose drawings fit the width of the page
 
 /** Makes the sections and the links to them. Returns their bodies. */
 function makePanels() {

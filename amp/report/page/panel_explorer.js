@@ -1,4 +1,4 @@
-// Panel 9: any number in five formats, and what two rounded numbers add up to.
+// Panel 10: any number in five formats, and what two rounded numbers add up to.
 
 const EXAMPLES = ['0.1', '2^-24', '2^-25', '65504', '65520', '70000', '448', '1e-40', '0x3c01',
   'inf', 'nan'];

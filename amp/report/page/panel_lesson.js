@@ -1,4 +1,4 @@
-// Panel 10: eight questions on the run: predict, then reveal.
+// Panel 11: eight questions on the run: predict, then reveal.
 
 const lessonState = {run: null, questions: [], chosen: [], revealed: []};
 

@@ -1,4 +1,4 @@
-// Panel 7: the levels of one net side by side.
+// Panel 8: the levels of one net side by side.
 
 const levelsState = {loss: 0};
 

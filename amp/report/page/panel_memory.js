@@ -1,4 +1,4 @@
-// Panel 6: memory in use over one step, by category.
+// Panel 7: memory in use over one step, by category.
 
 const memoryState = {index: 0};
 

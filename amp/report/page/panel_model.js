@@ -1,4 +1,4 @@
-// Panel 5: the model as a tree of modules, its ops as a graph, and the casts between them.
+// Panel 6: the model as a tree of modules, its ops as a graph, and the casts between them.
 
 const modelState = {step: 0};
 

@@ -1,4 +1,4 @@
-// Panel 2: where the numbers live, by layer and power of two.
+// Panel 3: where the numbers live, by layer and power of two.
 
 const KINDS = [['activation', 'activations'], ['activation_grad', 'activation gradients'],
   ['weight', 'weights'], ['weight_grad', 'weight gradients'], ['update', 'updates']];

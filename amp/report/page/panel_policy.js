@@ -1,4 +1,4 @@
-// Panel 8: what each level does to each op.
+// Panel 9: what each level does to each op.
 
 const policyState = {text: '', tag: '', level: '', action: ''};
 const TAG_MEANINGS = {

@@ -1,4 +1,4 @@
-// Panel 4: updates beside their weights.
+// Panel 5: updates beside their weights.
 
 /** f16 has 10 fraction bits: an update below 2^-11 of a weight is less than half its spacing. */
 const LINES = [['f16', -11], ['bf16', -8]];

@@ -1,4 +1,4 @@
-// Panel 3: the loss scale over the steps.
+// Panel 4: the loss scale over the steps.
 
 function renderScale(body, {run, width}) {
   const steps = run.steps.filter((step) => step.scales.length > 0);

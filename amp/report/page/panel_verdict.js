@@ -1,4 +1,4 @@
-// Panel 1: the findings as sentences, and the key figures of the run.
+// Panel 2: the findings as sentences, and the key figures of the run.
 
 const SEVERITIES = {problem: 'Problem', hint: 'Hint', good: 'Good'};
 const KIND_TITLES = {
@@ -13,8 +13,7 @@ function renderVerdict(body, {run, report}) {
   const findings = [...run.findings].sort((a, b) =>
     order.indexOf(a.severity) - order.indexOf(b.severity));
   const notes = completenessNotes(run, report);
-  show(body, h('p', {class: 'summary'}, summaryOf(run)),
-    notes.map((note) => h('p', {class: 'note'}, note)),
+  show(body, notes.map((note) => h('p', {class: 'note'}, note)),
     h('div', {class: 'columns'}, findings.length > 0 ?
       h('ul', {class: 'findings'}, findings.map(findingNode)) :
       missing('This file holds no findings for the run. They are added when the page is made.'),
@@ -72,8 +71,8 @@ function findingNode(finding) {
 }
 
 function keyFigures({figures, info, casts, end, parameters}) {
-  const sum = (key) => countText(total(casts.flatMap((one) =>
-    one.entries.map((entry) => entry[key] ?? 0))));
+  const sum = (key) => total(casts.flatMap((one) => one.entries.map((entry) => entry[key] ?? 0)));
+  const part = (key) => `${countText(sum(key))} of ${countText(sum('elements'))}`;
   return [
     ['Steps', countText(figures.steps)],
     ['Steps with histograms', countText(figures.sampled) +
@@ -84,8 +83,8 @@ function keyFigures({figures, info, casts, end, parameters}) {
     ['Time per step, median of unsampled steps', msText(figures.ms)],
     ['Peak memory', bytesText(figures.memory)],
     ['Casts per step', `${countText(figures.casts)}, ${bytesText(figures.castBytes)}`],
-    ['Elements that sampled casts flushed to zero', sum('flushed')],
-    ['Elements that sampled casts overflowed', sum('overflowed')],
+    ['Elements that sampled casts flushed to zero', part('flushed')],
+    ['Elements that sampled casts overflowed', part('overflowed')],
     ['Parameters', `${countText(figures.parameters)} in ${plural(parameters.length, 'tensor')}`],
     ['Whole run', msText(1000 * toNumber(end?.seconds))]];
 }
