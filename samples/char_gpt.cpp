@@ -1,5 +1,5 @@
 // char_gpt: trains a transformer to predict the next character of a text, then generates text.
-//   char_gpt --config small --data FILE --opt-level O2
+//   char_gpt --data FILE --opt-level O2
 #include <mezzo.h>
 
 #include <iostream>
@@ -35,7 +35,7 @@ const std::map<std::string, Config> kConfigs{
 
 struct Options {
   RunOptions run{.steps = 2000};
-  std::string config = "base", data, prompt = "\n";
+  std::string config = "small", data, prompt = "\n";
   std::int64_t batch = 0, accumulate = 1, length = 400;
   double lr = 0, dropout = 0, temperature = 0.8, clip = 1;
 };
