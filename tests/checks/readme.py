@@ -104,12 +104,12 @@ def program_of(page, text, blocks):
 
 # ---- calls in running text ----------------------------------------------------------------------
 
-SPAN = re.compile(r'`([^`]+)`')
+SPAN = re.compile(r'`((?:[^`\n]|\n(?!\n))+)`')
 NOT_CALLS = {  # pages on which running text has other things that look like calls
     'CHANGELOG.md', 'tensor/ops/OPTIONS.md'}
 FOREIGN_COLUMN = re.compile(r'Python|PyTorch|torch|apex')
 # What a program writes itself, and what is Python's.
-EXEMPT = re.compile(r'NAME|torch|save_file|^(derivative|gradient|infer|cpu|select|fail|num|backward|'
+EXEMPT = re.compile(r'NAME|torch|save_file|^(forward|derivative|gradient|infer|cpu|select|fail|num|backward|'
                     r'action)[<(]|^saved\.|^std\(x\)$|sample 7|^(get|next|size)\(i?\)$|^double\(|^base \* |^find_package')
 CALLS_HEAD = '''#include <mezzo.h>
 using namespace mezzo;
@@ -130,6 +130,7 @@ struct Op {
 };
 struct Net : mezzo::nn::Sequential {
   mezzo::nn::Linear head;
+  mezzo::nn::Sequential heads;
 };
 struct Norm : mezzo::nn::BatchNorm2d {
   operator const mezzo::nn::LayerNorm&() const;
@@ -167,6 +168,7 @@ NAMES = {
     'double': 'v number gamma eta_min power start_factor end_factor',
     'Device': 'device',
     'Profiler': 'profile',
+    'FunctionContext': 'context',
 }
 METHODS = {'step': 'optimizer', 'keep_f32': 'model', 'to': 'model', 'set_grad': 'x', 'add': 'model',
            'grad': 'x', 'options': 'optimizer', 'set_options': 'optimizer', 'batches': 'dataset'}
@@ -180,17 +182,20 @@ def declared_names():
 
 
 def spans(text):
-    """Yields (line, text) of the code in running text and tables, but for Python's columns."""
+    """Yields (line, code) of the code in running text and tables, but for Python's columns."""
+    lines = FENCED.sub(lambda block: '\n' * block[0].count('\n'), text).splitlines()
+    running = '\n'.join('' if line.startswith('|') else line for line in lines)
+    for match in SPAN.finditer(running):
+        yield running[:match.start()].count('\n') + 1, ' '.join(match[1].split())
     foreign, was_table = set(), False
-    for number, line in enumerate(
-            FENCED.sub(lambda block: '\n' * block[0].count('\n'), text).splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         is_table = line.startswith('|')
-        cells = line.strip().strip('|').split('|') if is_table else [line]
-        if is_table and not was_table:
+        cells = line.strip().strip('|').split('|') if is_table else []
+        if not was_table:
             foreign = {i for i, cell in enumerate(cells) if FOREIGN_COLUMN.search(cell)}
         was_table = is_table
         for i, cell in enumerate(cells):
-            if not (is_table and i in foreign):
+            if i not in foreign:
                 for match in SPAN.finditer(cell):
                     yield number, match[1]
 
