@@ -86,9 +86,10 @@ def page_script(scratch, prefix):
     default, own, by_pkg_config = install_blocks('sh')
     find_package = next(block for block in install_blocks('cmake') if 'find_package' in block)
     targets = re.findall(r'mezzo::\w+', find_package)
-    lines = ['set -e', f'cd {scratch}/source', default if prefix == 'default' else own,
+    lines = ['set -ex', f'cd {scratch}/source', default if prefix == 'default' else own,
              f'cd {scratch}/program', by_pkg_config]
-    said = [('pkg-config, shared', './program'), ('pkg-config, static', './static')]
+    said = [(f'pkg-config, {name}', f'./{name}')
+            for name in re.findall(r' -o (\w+) ', by_pkg_config)]
     for target in targets:
         folder = f'{scratch}/{target.replace("::", "_")}'
         lines += [f'mkdir {folder}', f'cp main.cpp {folder}',
@@ -98,8 +99,7 @@ def page_script(scratch, prefix):
         said.append((f'CMake, {target}', f'{folder}/build/program'))
     for name, binary in said:
         lines.append(f'{binary} >"{scratch}/said/{name}" 2>{scratch}/log')
-        needs = name.endswith(('shared', 'mezzo::mezzo'))
-        # the static programs load no library, the others that of the prefix
+        needs = not name.endswith('static')  # of the library; it is that of the prefix
         lines.append(f'ldd {binary} | grep -q libmezzo {"||" if needs else "&&"} exit 5')
     lines.append(f'stat -Lc %s $(pkg-config --variable=libdir mezzo)/libmezzo.so >{scratch}/size')
     return '\n'.join(lines)
