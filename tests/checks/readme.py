@@ -13,7 +13,8 @@ Usage: readme.py LIBRARY_DIR COMPILER...
 A block with a main() is a whole program. Any other is what stands inside one: its #include lines
 move to the top, the rest goes into the main() of a program that includes mezzo.h and uses the
 namespace; it may `return` a status. A block fenced as ```output right after says what the program
-must print; what it logs is not compared. Code that is not meant to run is fenced without a language.
+must print; what it logs is not compared. Code that is not meant to run is fenced without a
+language.
 
 The blocks of a page are compiled as one program, since most of the time goes into mezzo.h. Each
 runs in a process and a folder of its own.
