@@ -62,6 +62,7 @@ def field_of(member):
     """Returns the declaration and the meaning of a field."""
     kind = re.sub(r'(<) | (>)', r'\1\2', text_of(member.find('type')))
     default = re.sub(r'(\{) | (\})', r'\1\2', text_of(member.find('initializer')))
+    default = re.sub(r'^= *', '= ', default)
     declaration = f'{kind} {text_of(member.find("name"))}'
     return Field(f'{declaration} {default}' if default else declaration, comment_of(member))
 
