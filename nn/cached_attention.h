@@ -12,8 +12,8 @@ namespace mezzo::nn {
 /** Keys and values of one layer for the previous steps, each [N, heads, seen, E / heads];
  *  undefined at first. */
 struct KeysAndValues {
-  /** The keys. */
-  Tensor keys, values;  // the values
+  /** Keys of the steps so far. */
+  Tensor keys, values;  // values of the same steps
 };
 
 /** Keys and values of all layers of a language model. With the cache, each further step is computed

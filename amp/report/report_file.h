@@ -27,7 +27,7 @@ class MZ_API ReportFile {
 
   /** Makes the page. Closing again does nothing. Errors: IoError with the path. */
   void close();
-  /** Returns the path of the lines. */
+  /** Returns the path of the .jsonl file. */
   const std::string& lines_path() const { return lines_path_; }
 
   // ---- for Report -------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ struct DistributedDataParallelOptions {
                                                 // gradients (delay_allreduce)
   std::vector<Tensor> triggers = {};  // parameters whose gradients complete a bucket, instead of
                                       // bucket_mib (allreduce_trigger_params)
-  ReduceDtype reduce_dtype = ReduceDtype::automatic;  // f32: allreduce_always_fp32
+  ReduceDtype reduce_dtype = ReduceDtype::automatic;  // dtype of the sums (allreduce_always_fp32)
   bool average = true;  // divide sums by the number of ranks (gradient_average)
   std::optional<double> predivide_factor = {};  // divides gradients before the sum; the rest of the
                                                 // average follows (gradient_predivide_factor).
@@ -59,8 +59,9 @@ struct DistributedDataParallelOptions {
   std::optional<comm::Order> order = {};        // none: Order::ranks on the CPU with up to 16 ranks
   bool gradients_are_views = true;              // gradients stay in the memory of their bucket
                                                 // (gradient_as_bucket_view)
-  BroadcastBuffers broadcast_buffers = BroadcastBuffers::at_construction;  // as above
-  UnusedParameters unused = UnusedParameters::allow;  // as above (find_unused_parameters)
+  BroadcastBuffers broadcast_buffers = BroadcastBuffers::at_construction;  // when rank 0 sends
+  /** Whether the loss may be independent of a parameter (find_unused_parameters). */
+  UnusedParameters unused = UnusedParameters::allow;
   bool static_graph = false;       // every backward uses the same parameters: from the third on,
                                    // ranks do not compare what they reduce
   bool own_random_streams = true;  // moves this thread's default generator to a stream of the rank

@@ -1,5 +1,7 @@
 """Helpers of the checks: paths of sources, running commands, and the tally that tally.py reads."""
 import os
+import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ('tensor', 'autograd', 'nn', 'optim', 'amp', 'measure', 'cuda')
+# What a build of the library reads.
+PARTS = (*ROOMS, '.package', 'CMakeLists.txt', 'mezzo.h', 'meson.build', 'meson_options.txt')
 WARNINGS = ['-std=c++20', '-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Werror']
 
 
@@ -19,9 +23,9 @@ def sources(*folders, suffixes=('.h', '.cpp', '.cu')):
 
 def run(command, **options):
     """Runs a command and captures stdout and stderr together as text."""
+    options = {'stderr': subprocess.STDOUT} | options
     return subprocess.run([str(word) for word in command],
                           stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT,
                           text=True,
                           errors='replace',
                           check=False,
@@ -36,6 +40,59 @@ def must(command, **options):
             0,
             [f'{" ".join(map(str, command))}\nended with status {done.returncode}\n{done.stdout}'])
     return done.stdout
+
+
+def copy_sources(folder):
+    """Copies what a build of the library reads to a new folder."""
+    Path(folder).mkdir(parents=True)
+    for part in PARTS:
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
+        copy(ROOT / part, Path(folder) / part)
+
+
+REUSING_COMPILER = r'''#!/bin/sh
+for word; do
+  case $previous in -o) object=$word ;; esac
+  previous=$word
+done
+case $object in
+  *.cpp.o)
+    made={objects}/${{object#{prefix}}}
+    [ -f "$made" ] && exec cp "$made" "$object" ;;
+esac
+exec {compiler} "$@"
+'''
+
+
+def reusing_compiler(path, compiler, objects, prefix):
+    """Writes a compiler that copies objects from a folder, and compiles what is not there.
+
+    An object is found there by its path without the prefix (a pattern of the shell). Its build has
+    to have the same flags.
+    """
+    text = REUSING_COMPILER.format(compiler=' '.join(compiler), objects=objects, prefix=prefix)
+    return program(path, text)
+
+
+def program(path, text):
+    """Writes a script that can be executed. Returns its path."""
+    Path(path).write_text(text, encoding='utf-8')
+    Path(path).chmod(0o755)
+    return path
+
+
+def install_blocks(language):
+    """Returns the blocks of a language in the section "Install and link" of README.md."""
+    page = (ROOT / 'README.md').read_text(encoding='utf-8')
+    section = page.split('\n## Install and link\n')[1].split('\n## ')[0]
+    return re.findall(rf'^```{language}\n(.*?)^```$', section, re.MULTILINE | re.DOTALL)
+
+
+def first_program():
+    """Returns the first program of README.md and what it prints."""
+    page = (ROOT / 'README.md').read_text(encoding='utf-8')
+    return re.search(r'^```cpp\n(.*?)^```\n```output\n(.*?)^```$', page,
+                     re.MULTILINE | re.DOTALL).groups()
 
 
 def in_parallel(function, items):

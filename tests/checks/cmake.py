@@ -1,66 +1,135 @@
-"""CMakeLists.txt compiles what Meson compiles: the same sources, with the flags that decide values.
+"""CMakeLists.txt builds what Meson builds, and the lines of README.md for CMake build a program.
 
-Configures a project that adds Mezzo as a subdirectory. Compiles nothing: the install check and the
-subproject check build programs.
+- By default both compile the same sources for the same instruction sets, with the flags that decide
+  values.
+- A project with the lines of README.md fetches Mezzo from a repository, builds the first program of
+  that page and runs it. Objects that the build has already are taken from there.
 
-Usage: cmake.py BUILD_DIR
+Usage: cmake.py BUILD_DIR MESON CPU_ARCH COMPILER...   (the last two as in the build)
 """
 import json
+import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, must, skip, verdict
+from check import (ROOT, copy_sources, first_program, install_blocks, must, reusing_compiler, skip,
+                   verdict)
 
 PROJECT = '''cmake_minimum_required(VERSION 3.16)
-project(consumer CXX)
-add_subdirectory("{root}" mezzo)
-add_executable(consumer "{root}/tests/consumer/main.cpp")
-target_link_libraries(consumer PRIVATE mezzo::mezzo)
+project(program CXX)
+add_executable(program main.cpp)
 '''
 DECIDE_VALUES = {'-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math'}
-# Meson's, of which every library is made
-TARGETS = ('libcore.a.p', 'libkernels.a.p', 'libmezzo-mpi.so.p', 'tensor/cpu/variants/libkernels_')
+# Folders of objects in a build of Meson's -> the target of CMake's with the same objects.
+TARGETS = {'libcore.a.p': 'mezzo_core', 'libkernels.a.p': 'mezzo_kernels',
+           'libmezzo-mpi.so.p': 'mezzo-mpi'}
+VARIANTS = 'tensor/cpu/variants/libkernels_'
 MADE = {'version.cpp', 'build_facts.cpp', 'page_template.cpp'}
-STUB = 'cuda/absent.cpp'  # stands for the GPU backend, which CMake does not build
+STUB = ('cuda/absent.cpp', ())  # stands for the GPU backend, which CMake does not build
 
 
-def commands(folder):
-    """{source: words of its command}, from a folder's compile_commands.json."""
+def target_of(output):
+    """Returns the target of CMake's that has an object of Meson's, or None."""
+    folder = output.rsplit('/', 1)[0]
+    if folder.startswith(VARIANTS):
+        return f'mezzo_kernels_{folder.removeprefix(VARIANTS).removesuffix(".a.p")}'
+    return TARGETS.get(folder)
+
+
+def commands(folder, root):
+    """{(source, its instruction set): words of its command}, from compile_commands.json."""
     found = {}
     for entry in json.loads((folder / 'compile_commands.json').read_text(encoding='utf-8')):
         source = (Path(entry['directory']) / entry['file']).resolve()
-        if 'output' in entry and not entry['output'].startswith(TARGETS):
+        if 'output' in entry and not target_of(entry['output']):
             continue  # one of Meson's other programs
         if source.suffix != '.cpp':
             continue  # a precompiled header
-        made = source.name in MADE or not source.is_relative_to(ROOT)
-        name = source.name if made else str(source.relative_to(ROOT))
-        found[name] = shlex.split(entry['command'])
+        made = source.name in MADE or not source.is_relative_to(root)
+        name = source.name if made else str(source.relative_to(root))
+        words = shlex.split(entry['command'])
+        isa = tuple(word for word in words if word.startswith(('-march', '-mavx')))
+        found[name, isa] = words
     return found
 
 
-def main(build):
+def differences(scratch, meson):
+    """What differs between the sources and flags of both, with the default options."""
+    (scratch / 'CMakeLists.txt').write_text(
+        f'{PROJECT}add_subdirectory("{ROOT}" mezzo)\n', encoding='utf-8')
+    (scratch / 'main.cpp').touch()
+    must(['cmake', '-S', scratch, '-B', scratch / 'cmake', '-DCMAKE_EXPORT_COMPILE_COMMANDS=ON'])
+    must([meson, 'setup', scratch / 'meson', ROOT, '-Dtests=disabled', '-Dsamples=disabled',
+          '-Dcuda=disabled'])
+    by_cmake = commands(scratch / 'cmake', ROOT)
+    del by_cmake['main.cpp', ()]
+    by_meson = set(commands(scratch / 'meson', ROOT)) | {STUB}
+    for source, isa in sorted(by_meson - set(by_cmake)):
+        yield f'CMake does not compile {source} {" ".join(isa)}'
+    for source, isa in sorted(set(by_cmake) - by_meson):
+        yield f'Meson does not compile {source} {" ".join(isa)}'
+    for (source, _), words in sorted(by_cmake.items()):
+        if not DECIDE_VALUES <= set(words):
+            yield f'{source}: CMake does not pass {" ".join(sorted(DECIDE_VALUES - set(words)))}'
+
+
+def repository(folder):
+    """Makes a git repository of the sources, with the branch that README.md names."""
+    copy_sources(folder)
+    git = ['git', '-C', folder, '-c', 'user.name=check', '-c', 'user.email=check@localhost']
+    must([*git, 'init', '--quiet', '--initial-branch=main'])
+    must([*git, 'add', '--all', '--force'])
+    must([*git, 'commit', '--quiet', '--message', 'Sources'])
+    return folder
+
+
+def objects(build, folder):
+    """Links the objects of the build under the names that they have in a build of CMake's."""
+    for entry in json.loads((build / 'compile_commands.json').read_text(encoding='utf-8')):
+        source = (build / entry['file']).resolve()
+        target, made = target_of(entry['output']), build / entry['output']
+        if target and source.is_relative_to(ROOT) and not source.is_relative_to(build):
+            link = folder / f'{target}.dir' / f'{source.relative_to(ROOT)}.o'
+            link.parent.mkdir(parents=True, exist_ok=True)
+            if made.exists():
+                link.symlink_to(made)
+    return folder
+
+
+def fetched_program(scratch, build, cpu_arch, compiler):
+    """What the first program prints, built by the lines of README.md."""
+    source, expected = first_program()
+    project = scratch / 'project'
+    project.mkdir()
+    (project / 'main.cpp').write_text(source, encoding='utf-8')
+    lines = next(block for block in install_blocks('cmake') if 'FetchContent' in block)
+    (project / 'CMakeLists.txt').write_text(PROJECT + lines, encoding='utf-8')
+    reusing = reusing_compiler(scratch / 'compiler', compiler,
+                               objects(build, scratch / 'objects'), '*CMakeFiles/')
+    environment = os.environ | {'CCACHE_DISABLE': '1'}
+    must(['cmake', '-S', project, '-B', project / 'build', f'-DCMAKE_CXX_COMPILER={reusing}',
+          f'-DMEZZO_URL={repository(scratch / "repository")}', f'-DMEZZO_CPU_ARCH={cpu_arch}',
+          '-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON'], env=environment)
+    must(['cmake', '--build', project / 'build', '--parallel', os.cpu_count()], env=environment)
+    said = must([project / 'build' / 'program'], stderr=subprocess.DEVNULL)
+    if said != expected:
+        yield f'the program printed {said!r}, expected {expected!r}'
+
+
+def main(build, meson, cpu_arch, *compiler):
     if not shutil.which('cmake'):
         skip('cmake is not here')
     build = Path(build).resolve()
-    meson = set(commands(build)) | {STUB}
-    has_mpi = 'tensor/comm/mpi_engine.cpp' in meson
     with tempfile.TemporaryDirectory() as scratch:
-        project = Path(scratch) / 'project'
-        project.mkdir()
-        (project / 'CMakeLists.txt').write_text(PROJECT.format(root=ROOT), encoding='utf-8')
-        must(['cmake', '-S', project, '-B', Path(scratch) / 'build',
-              '-DCMAKE_EXPORT_COMPILE_COMMANDS=ON', f'-DMEZZO_MPI={"ON" if has_mpi else "OFF"}'])
-        cmake = commands(Path(scratch) / 'build')
-    del cmake['tests/consumer/main.cpp']
-    failures = [f'CMake does not compile {source}' for source in sorted(meson - set(cmake))]
-    failures += [f'Meson does not compile {source}' for source in sorted(set(cmake) - meson)]
-    failures += [f'{source}: CMake does not pass {" ".join(sorted(DECIDE_VALUES - set(words)))}'
-                 for source, words in sorted(cmake.items()) if not DECIDE_VALUES <= set(words)]
-    verdict(1 if not failures else 0, failures)
+        scratch = Path(scratch)
+        failures = list(differences(scratch, meson))
+        if not failures:
+            failures += fetched_program(scratch, build, cpu_arch, compiler)
+    verdict(2 if not failures else 0, failures)
 
 
 main(*sys.argv[1:])

@@ -5,8 +5,8 @@ tensor/cpu/variants/variants.py). Other code may not use AVX, and a section only
 set. AVX gets into other code if the linker merges the copies of an inline function that were
 compiled for different instruction sets. The check must find such a planted function.
 
-Only some kernel sources are compiled with AVX512-BF16 (stems of 'bf16'). No other may see code for
-it: the two would not agree on types and functions.
+Only some kernel sources are compiled with AVX512-BF16 (the group bf16 of variants.py). No other may
+see code for it: the two would not agree on types and functions.
 
 Usage: isa_code.py BUILD_DIR FILE... -- COMPILER...      (FILE: a library or program with kernels)
 """
@@ -160,8 +160,8 @@ def complaints_about_sources(build):
             for path in sorted(included(source, set())):
                 if '__AVX512BF16__' in path.read_text('utf-8'):
                     yield (f'{source.relative_to(ROOT)} includes {path.relative_to(ROOT)}, which '
-                           'uses __AVX512BF16__; add its name to the stems of bf16 '
-                           '(tensor/cpu/variants/meson.build)')
+                           'uses __AVX512BF16__; add its name to the group bf16 '
+                           '(tensor/cpu/variants/variants.py)')
 
 
 def complaints_about(path):

@@ -1,5 +1,7 @@
 """Compiles and runs every ```cpp block of every page, as a reader would type it.
 
+Compiles the calls in running text, too (page_calls.py).
+
 Checks besides: lines have at most 100 columns, README.md has at most 150 lines, and links between
 pages lead to a file and a heading that exist.
 
@@ -8,20 +10,22 @@ Usage: readme.py LIBRARY_DIR COMPILER...
 A block with a main() is a whole program. Any other is what stands inside one: its #include lines
 move to the top, the rest goes into the main() of a program that includes mezzo.h and uses the
 namespace; it may `return` a status. A block fenced as ```output right after says what the program
-must print. Code that is not meant to run is fenced without a language.
+must print; what it logs is not compared. Code that is not meant to run is fenced without a
+language.
 
 The blocks of a page are compiled as one program, since most of the time goes into mezzo.h. Each
 runs in a process and a folder of its own.
 """
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from check import ROOMS, ROOT, WARNINGS, in_parallel, run, verdict
+from page_calls import FENCED, wrong_calls
 
 BLOCK = re.compile(r'^```cpp\n(.*?)^```$(?:\s*^```output\n(.*?)^```$)?', re.MULTILINE | re.DOTALL)
-FENCED = re.compile(r'^```.*?^```$', re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r'^#+ (.*)$', re.MULTILINE)
 LINK = re.compile(r'\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$', re.MULTILINE)
 INCLUDE_LINE = re.compile(r'^[ \t]*#include.*$', re.MULTILINE)
@@ -110,10 +114,12 @@ def wrong_blocks(page, text, blocks, library_dir, command):
         for number, block in enumerate(blocks):
             own_folder = Path(folder) / str(number)
             own_folder.mkdir()
-            done = run(['timeout', SECONDS, binary, number], cwd=own_folder)
+            done = run(['timeout', SECONDS, binary, number], cwd=own_folder,
+                       stderr=subprocess.PIPE)
             line = text[:block.start()].count('\n') + 1
             if done.returncode != 0:
-                yield f'line {line}: ended with status {done.returncode}:\n{done.stdout}'
+                yield (f'line {line}: ended with status {done.returncode}:\n{done.stdout}'
+                       f'{done.stderr}')
             elif block.group(2) is not None and done.stdout != block.group(2):
                 yield f'line {line}: printed\n{done.stdout}but the text says\n{block.group(2)}'
 
@@ -131,6 +137,8 @@ def main(library_dir, *command):
         return len(blocks), [f'{page.relative_to(ROOT)}: {what}' for what in wrong]
 
     results = in_parallel(check, pages())
+    results.append(wrong_calls([(page, page.read_text(encoding='utf-8')) for page in pages()],
+                               command))
     failures = [failure for _, wrong in results for failure in wrong]
     passed = sum(count for count, _ in results) + len(results)
     verdict(max(0, passed - len(failures)), failures)

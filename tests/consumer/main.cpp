@@ -1,4 +1,4 @@
-// A user's program, built and run by the tests of installation and of use as a subproject.
+// A user's program, built and run by the test of installation.
 #include <mezzo.h>
 
 #include <cstdio>

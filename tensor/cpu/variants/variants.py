@@ -9,7 +9,13 @@ table. The first jump calls mezzo_choose_kernels (tensor/device/cpu_isa.cpp), wh
 A "group" is a list of sources that is compiled for the same ISAs. An entry point of a group without
 a variant for an ISA uses that of the next lower one.
 
-Usage: variants.py merge ISA ARCHIVE OBJECT
+Both builds, meson.build beside this file and the CMakeLists.txt at the top, ask it for the groups.
+
+Usage: variants.py groups SOURCE...
+           Prints a line for each group: its name, its ISAs with commas between them, its sources.
+       variants.py flags ISA
+           Prints the compiler's flags for an ISA.
+       variants.py merge ISA ARCHIVE OBJECT
            Links the archive to an object whose code is in the section .mezzo_ISA.
        variants.py table TABLE OUTSIDE... -- GROUP ISA OBJECT [GROUP ISA OBJECT]...
            Writes the table of merged objects, in assembler, and GROUP.entries beside it. OUTSIDE:
@@ -24,7 +30,26 @@ import tempfile
 from collections import namedtuple
 from pathlib import Path
 
-ISAS = ('v3', 'v4', 'bf16')  # the enumerators of CpuIsa, in order
+# The enumerators of CpuIsa, in order, and the compiler's flags for them.
+ISAS = {
+    'v3': '-march=x86-64-v3',
+    'v4': '-march=x86-64-v4 -mprefer-vector-width=512',
+    'bf16': '-march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16',
+}
+# Group -> the ISAs that make it faster, and the beginnings of its sources' names.
+GROUPS = {
+    # Only these may use AVX512-BF16.
+    'bf16': (('v3', 'v4', 'bf16'), ('attention', 'conv', 'gemm', 'linear_chain', 'matmul_dot',
+                                    'product', 'recurrent')),
+    'elementwise': (('v3', 'v4'), ('elementwise', )),
+    # As fast with AVX2 as with AVX-512, or f64, which is for references.
+    'narrow': (('v3', ), ('arg_reduce', 'classes', 'copy', 'cross.', 'ctc_loss', 'embedding',
+                          'exponents', 'gather', 'grid_sample', 'index', 'interpolate', 'join',
+                          'linalg', 'overwrite', 'place', 'pool_avg', 'reduce_count',
+                          'running_extreme', 'scan', 'sort', 'statistics_', 'triangle', 'unfold',
+                          'updates_f64')),
+    'other': (('v3', 'v4'), ('', )),  # the rest
+}
 
 Symbol = namedtuple('Symbol', 'name kind binding visibility section')
 
@@ -77,6 +102,23 @@ def write_if_changed(path, text):
     path = Path(path)
     if not path.exists() or path.read_text(encoding='utf-8') != text:
         path.write_text(text, encoding='utf-8')
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+def print_groups(*sources):
+    members = {group: [] for group in GROUPS}
+    for source in sources:
+        name = Path(source).name
+        members[next(group for group, (_, beginnings) in GROUPS.items()
+                     if name.startswith(beginnings))].append(source)
+    for group, (isas, _) in GROUPS.items():
+        print(group, ','.join(isas), *members[group])
+
+
+def print_flags(isa):
+    print(ISAS[isa])
 
 
 # ---- merge --------------------------------------------------------------------------------------
@@ -213,7 +255,7 @@ def table_text(table, entries):
     for number, isa in enumerate(ISAS):
         text += f'mezzo_{isa}:\n'
         for symbol, isas in entries:
-            best = [name for name in ISAS[:number + 1] if name in isas][-1]
+            best = [name for name in list(ISAS)[:number + 1] if name in isas][-1]
             text += f'  .quad {symbol.name}.{best}\n'
     # struct MezzoKernelTable of tensor/device/cpu_isa.cpp
     text += f'  .globl {table}\n  .hidden {table}\n{table}:\n  .quad {len(entries)}, mezzo_slots'
@@ -261,4 +303,5 @@ def close(isa, entries, merged, made):
 
 
 if __name__ == '__main__':
-    {'merge': merge, 'table': make_table, 'close': close}[sys.argv[1]](*sys.argv[2:])
+    {'groups': print_groups, 'flags': print_flags, 'merge': merge, 'table': make_table,
+     'close': close}[sys.argv[1]](*sys.argv[2:])
