@@ -143,7 +143,7 @@ class Bench {
       empty_cache(options_.device);
       std::vector<NetRuns> group;
       while (next < nets_.size() && !is_full(group)) {
-        NetRuns net = start(next, group);
+        NetRuns net = start(next);
         // A net that does not fit begins the next group, with all the memory for itself.
         if (!group.empty() && !fits(group, net)) break;
         report_failed(net);
@@ -162,7 +162,7 @@ class Bench {
 
   /** Constructs the net at all levels and trains the warm-up, after which each run holds what it
    *  holds between turns. */
-  NetRuns start(std::size_t index, std::vector<NetRuns>& group) {
+  NetRuns start(std::size_t index) {
     const std::size_t levels = options_.levels.size();
     NetRuns net{.first_row = index * levels,
                 .runs = std::vector<std::unique_ptr<Run>>(levels),
@@ -175,36 +175,27 @@ class Bench {
             options_);
         known_seconds_ += net.runs[i]->seconds_in_all();
         ++known_runs_;
-        tell_time(group, &net);
       });
     return net;
   }
 
-  /** Estimates the seconds that are left and gives them to the sink. `next` is a net that is being
-   *  constructed; may be null. */
-  void tell_time(std::vector<NetRuns>& group, NetRuns* next) {
+  /** Estimates the seconds that are left and gives them to the sink. `group` takes turns. */
+  void tell_time(std::vector<NetRuns>& group) {
     if (!sink_.time) return;
     double left = 0;
     std::int64_t finished = 0;
     const auto add = [&](const Run& run, std::size_t) { left += run.seconds_left(); };
-    for (NetRuns& net : group) each_known(net, add);
-    if (next) each_known(*next, add);
+    for (NetRuns& net : group) net.each(add);
     for (const Row& row : results_.rows) finished += !row.error.empty() ? 1 : 0;
     const std::int64_t unknown =
         std::max<std::int64_t>(0, std::ssize(results_.rows) - known_runs_ - finished);
-    if (known_runs_ > 0)
+    if (unknown > 0)
       left += static_cast<double>(unknown) * known_seconds_ / static_cast<double>(known_runs_);
     const Clock::time_point now = Clock::now();
     // At most; the added rounds end earlier if all rows are stable.
     left +=
         end_ ? std::max(0.0, std::chrono::duration<double>(*end_ - now).count()) : options_.seconds;
     sink_.time(std::chrono::duration<double>(now - start_).count(), left);
-  }
-
-  /** Calls f for the runs of a net that exist. */
-  template <class F> static void each_known(NetRuns& net, const F& f) {
-    for (std::size_t level = 0; level < net.runs.size(); ++level)
-      if (net.runs[level] && net.errors[level].empty()) f(*net.runs[level], level);
   }
 
   /** Returns whether the net fits into memory with the others: what all hold between turns, and
@@ -238,7 +229,7 @@ class Bench {
       for (NetRuns& net : group) {
         net.each([&](Run& run, std::size_t) {
           run.turn();
-          tell_time(group, nullptr);
+          tell_time(group);
         });
         report_failed(net);
       }
