@@ -9,11 +9,6 @@
 #include "folder.h"
 #include "golden.h"
 
-// g++ forgets the pragma of nn/named_options.h where mezzo.h is in a precompiled header.
-#if defined(__GNUC__) && !defined(__clang__)
-#  pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#endif
-
 namespace golden {
 
 namespace {
