@@ -1,6 +1,11 @@
 // Helpers of the nn tests.
 #pragma once
 
+// g++ forgets the pragma of nn/named_options.h where mezzo.h is in a precompiled header.
+#if defined(__GNUC__) && !defined(__clang__)
+#  pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+
 #include <mezzo.h>
 
 #include <string>
