@@ -112,12 +112,18 @@ def anchor(name):
     return re.sub(r'[^\w\- ]', '', name).lower()
 
 
+def index_line(struct):
+    """Returns what takes the options, with a link to them."""
+    named = re.match(r'Options of (the )?([^.;]*)', struct.summary)
+    users = ', '.join(f'`{user}`' for user in struct.users) or (named[2] if named else '')
+    link = f'[{struct.name}](#{anchor(struct.name)})'
+    return wrapped(f'- {users}: {link}' if users else f'- {link}', '  ')
+
+
 def entry(struct):
     lines = [f'### {struct.name}\n']
     where = f'[{struct.header}](../../{struct.header})'
-    takes = ', '.join(f'`{user}`' for user in struct.users)
-    lines.append(wrapped(f'{struct.summary} Declared in {where}.' +
-                         (f' Taken by {takes}.' if takes else '')) + '\n')
+    lines.append(wrapped(f'{struct.summary} Declared in {where}.') + '\n')
     lines += [wrapped(f'- `{field.declaration}`: {field.text}', '  ') for field in struct.fields]
     return '\n'.join(lines) + '\n'
 
@@ -128,8 +134,8 @@ def page(structs):
         members = sorted((one for one in structs if section_of(one.header) == title),
                          key=lambda one: (one.header, one.name))
         if members:
-            names = ' · '.join(f'[{one.name}](#{anchor(one.name)})' for one in members)
-            parts += [f'## {title}\n', wrapped(names) + '\n', *map(entry, members)]
+            parts += [f'## {title}\n', '\n'.join(map(index_line, members)) + '\n',
+                      *map(entry, members)]
     return '\n'.join(parts)
 
 

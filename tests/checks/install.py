@@ -50,11 +50,11 @@ def flags_by_kind(libdir, environment):
 # ---- the lines of README.md ---------------------------------------------------------------------
 
 OVERLAYS = ('/usr/local', '/etc', '/var/cache')
-# Calls Meson with two options more: kernels as in the build, and no precompiled headers, which
-# cannot be reused.
+# Calls Meson with more options: kernels as in the build, no precompiled headers, which cannot be
+# reused, and no CUDA kernels, which take minutes where there is a GPU.
 MESON = '''#!/bin/sh
 [ "$1" = setup ] || exec {meson} "$@"
-exec {meson} "$@" -Dcpu_arch={cpu_arch} -Db_pch=false
+exec {meson} "$@" -Dcpu_arch={cpu_arch} -Db_pch=false -Dcuda=disabled
 '''
 CMAKE_PROJECT = '''cmake_minimum_required(VERSION 3.16)
 project(program CXX)
