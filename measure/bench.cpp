@@ -192,10 +192,15 @@ class Bench {
     if (unknown > 0)
       left += static_cast<double>(unknown) * known_seconds_ / static_cast<double>(known_runs_);
     const Clock::time_point now = Clock::now();
+    const auto seconds_since = [&](Clock::time_point then) {
+      return std::chrono::duration<double>(now - then).count();
+    };
+    // Turns cost more than the median times of their steps, above all on a busy machine.
+    if (turns_seconds_ > 0) left *= std::max(1.0, seconds_since(turns_start_) / turns_seconds_);
     // At most; the added rounds end earlier if all rows are stable.
     left +=
         end_ ? std::max(0.0, std::chrono::duration<double>(*end_ - now).count()) : options_.seconds;
-    sink_.time(std::chrono::duration<double>(now - start_).count(), left);
+    sink_.time(seconds_since(start_), left);
   }
 
   /** Returns whether the net fits into memory with the others: what all hold between turns, and
@@ -224,12 +229,16 @@ class Bench {
   /** Trains the nets in turns until each is complete. */
   void take_turns(std::vector<NetRuns>& group) {
     end_.reset();
+    turns_start_ = Clock::now();
+    turns_seconds_ = 0;
     std::int64_t rounds = 0, next_look = 0;
     while (!group.empty()) {
       for (NetRuns& net : group) {
         net.each([&](Run& run, std::size_t) {
+          const double before = run.seconds_left();
           run.turn();
-          tell_time(group);
+          turns_seconds_ += before - run.seconds_left();
+          if (rounds > 0) tell_time(group);  // the first turns are slower
         });
         report_failed(net);
       }
@@ -311,6 +320,8 @@ class Bench {
   int roof_repeated_ = 0;
   const Clock::time_point start_ = Clock::now();
   std::optional<Clock::time_point> end_;  // of the rounds that are added to a group
+  Clock::time_point turns_start_;         // of the group that takes turns
+  double turns_seconds_ = 0;              // of its turns so far, by the median times of steps
   double known_seconds_ = 0;              // of runs that have been constructed, in all
   std::int64_t known_runs_ = 0;           // their number
 };
