@@ -1,4 +1,6 @@
 // Compares metrics with stored results of torchmetrics, for scores of every floating dtype.
+#include <mezzo.h>
+
 #include "../support/catch.h"
 #include "folder.h"
 
