@@ -235,9 +235,8 @@ class Bench {
     while (!group.empty()) {
       for (NetRuns& net : group) {
         net.each([&](Run& run, std::size_t) {
-          const double before = run.seconds_left();
           run.turn();
-          turns_seconds_ += before - run.seconds_left();
+          turns_seconds_ += run.turn_seconds();
           if (rounds > 0) tell_time(group);  // the first turns are slower
         });
         report_failed(net);

@@ -70,6 +70,8 @@ class Run {
   void turn();
   /** Returns whether all steps of the options are done. */
   bool done() const { return steps_ >= options_.steps; }
+  /** Returns the seconds of a turn, by the median time of the latest steps. */
+  double turn_seconds() const { return step_seconds() * static_cast<double>(kTurn); }
   /** Returns an estimate of the seconds until done(). */
   double seconds_left() const;
   /** Returns an estimate of the seconds of all steps of the options, and those of construction. */
