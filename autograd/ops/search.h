@@ -49,7 +49,7 @@ struct IsinOptions {
 
 /** Returns, as bool, whether each element equals one of `test_elements`; nan equals nothing.
  *  Shape: the elements'. The list has any shape.
- *  Precision: compared exactly in the promoted dtype. Memory: O(elements + list).
+ *  Precision: match; compared exactly in the promoted dtype. Memory: O(elements + list).
  *  Gradient: none. */
 MZ_API Tensor isin(const Tensor& elements, const Tensor& test_elements,
                    const IsinOptions& options = {});
@@ -63,7 +63,7 @@ struct BincountOptions {
 /** Returns how often each of 0, 1, ..., max(x) is in x, or the sum of its weights. Waits for a
  *  device to read the size of the result.
  *  Shape: x [n]; the result has max(minlength, max(x) + 1) elements.
- *  Precision: i64; f32 for weights in f32, f64 for others.
+ *  Precision: match; gives i64, or f32 for weights in f32, f64 for others.
  *  Gradient: none.
  *  Errors: ShapeError unless x is 1-D and the weights have its shape; DtypeError unless x is
  *  integer; ValueError for negative numbers and a negative minlength. */

@@ -29,7 +29,7 @@ TEST_CASE("a recurrent layer names an input of the wrong width and itself") {
   };
   const Net net;
   CHECK_THROWS_WITH_AS_TEXT(net(ones({5, 3, 7})), ShapeError,
-                            "LSTM: the input has the wrong number of features; got input "
+                            "LSTM(lstm): the input has the wrong number of features; got input "
                             "f32[5,3,7]@cpu with 7 features, expected 10 features, the input_size "
                             "of this LSTM(10, 20, num_layers 2)");
   CHECK_THROWS_WITH_AS_TEXT(net(ones({5, 3, 7})), ShapeError, "lstm");
