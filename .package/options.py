@@ -81,6 +81,11 @@ def read(folder):
             name = '::'.join(outer)  # a constructor
         for reference in member.iterfind('param/type/ref'):
             users.setdefault(reference.get('refid'), set()).add(name)
+    layers = {}  # name of a struct -> names of layers that have its fields as their own
+    for compound in compounds:
+        for base in compound.iterfind('basecompoundref'):
+            if match := re.match(r'(?:\w+::)*NamedOptions< *\w+, *& *(\w+)::', text_of(base)):
+                layers.setdefault(match[1], set()).add(shown(text_of(compound.find('compoundname'))))
     found = {}
     for compound in compounds:
         name = shown(text_of(compound.find('compoundname')))
@@ -93,7 +98,7 @@ def read(folder):
                                         not name.endswith('::State')):
             key = compound.get('id')
             found[key] = Struct(name, comment_of(compound), header, fields,
-                                sorted(users.get(key, ())))
+                                sorted(users.get(key, set()) | layers.get(name, set())))
     return found
 
 
