@@ -39,10 +39,10 @@ bool any_nonfinite_weight(const optim::Optimizer& optimizer) {
 
 }  // namespace
 
-void GradientWatch::step(AmpOptimizerState& state, std::int64_t steps, bool at_once) {
+void GradientWatch::step(AmpOptimizerState& state, std::int64_t steps, bool at_once, bool is_good) {
   const std::int64_t former = steps_;
   steps_ += steps;
-  const bool due = at_once || steps_ / kEvery != former / kEvery;
+  const bool due = at_once || (!is_good && steps_ / kEvery != former / kEvery);
   if (read_) look(state, due);
   if (!due) return;
   const Unobserved quiet;

@@ -23,11 +23,11 @@ class GradientWatch {
  public:
   static constexpr std::int64_t kEvery = 50;
 
-  /** Counts `steps` steps, checks the gradients if it is time to, or if `at_once`, and reports an
-   *  earlier check whose result has arrived. Call it where the optimizer's gradients are unscaled:
-   *  before an update, or after a replay. Errors: DivergenceError that names the step and the first
-   *  non-finite gradient. */
-  void step(AmpOptimizerState& state, std::int64_t steps, bool at_once);
+  /** Counts `steps` steps, checks the gradients if it is time to, unless the loss `is_good`, or if
+   *  `at_once`, and reports an earlier check whose result has arrived. Call it where the
+   * optimizer's gradients are unscaled: before an update, or after a replay. Errors:
+   * DivergenceError that names the step and the first non-finite gradient. */
+  void step(AmpOptimizerState& state, std::int64_t steps, bool at_once, bool is_good);
 
  private:
   void look(AmpOptimizerState& state, bool waits);

@@ -193,7 +193,7 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer,
   bring_masters_up_to_date(*core, optimizer);
   sync_masters_gradients(optimizer, str(optimizer.type_name(), ".step"), holds_gradients_);
   set_zero_gradients(optimizer);
-  watch_gradients(1, std::exchange(lost_loss, false));
+  watch_gradients(1, std::exchange(saw_loss, false), std::exchange(lost_loss, false));
   return std::nullopt;
 }
 
@@ -216,14 +216,14 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
 
-void AmpOptimizerState::watch_gradients(std::int64_t new_steps, bool at_once) {
+void AmpOptimizerState::watch_gradients(std::int64_t new_steps, bool saw, bool lost) {
   if (core->checks_gradients() || core->properties.max_consecutive_skips == 0) return;
   if (Capture::current()) return;
   // All processes that share gradients have to look at the same steps.
-  if (at_once)
-    each_slot(*optimizer(),
-              [&](const Slot& slot) { at_once = at_once && !gradient_receiver(slot.param); });
-  watch_.step(*this, new_steps, at_once);
+  if (saw)
+    each_slot(*optimizer(), [&](const Slot& slot) { saw = saw && !gradient_receiver(slot.param); });
+  // A finite loss shows that the weights are finite still: nothing to look for.
+  watch_.step(*this, new_steps, saw && lost, saw && !lost);
 }
 
 namespace {
@@ -379,7 +379,7 @@ void AmpOptimizerState::after_replay(Optimizer& optimizer) {
   masters_in_step(*core, optimizer);
   if (!core->enabled()) return;
   ++steps;
-  watch_gradients(1, false);
+  watch_gradients(1, false, false);
 }
 
 void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {

@@ -54,7 +54,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
 
   std::int64_t steps = 0;  // under a session: begun so far
   bool scoped = false;     // a scope has ended since the gradients were removed
-  bool lost_loss = false;  // since the latest step: a loss on the CPU that is not finite
+  bool saw_loss = false;   // since the latest step: a loss on the CPU
+  bool lost_loss = false;  // one that is not finite
 
   // ---- for scopes -------------------------------------------------------------------------------
   std::optional<ScaleValue> pending;  // of gradients that a scope with delay_unscale left scaled
@@ -132,7 +133,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Clears the record of gradients pending for a step. */
   void forget_gradients();
   /** Looks for non-finite gradients now and then, where a session does not check every step. */
-  void watch_gradients(std::int64_t new_steps, bool at_once);
+  void watch_gradients(std::int64_t new_steps, bool saw, bool lost);
 
   std::vector<Tensor> lent_;  // parameters whose casts the running step writes
   // The scale of gradients that stay scaled until the step: f64, one element; undefined: 1.

@@ -115,6 +115,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   }
   for (const auto& link : links_) {
     link->in_scope = true;
+    link->saw_loss = link->saw_loss || (unscaled.device() == cpu && unscaled.numel() == 1);
     link->lost_loss = link->lost_loss || scaler().losses.is_nonfinite();
   }
   core_->open_loss = options_.loss_id;
