@@ -50,7 +50,7 @@ template <Number S> const Tensor& masked_fill_(const Tensor& self, const Tensor&
 
 /** What nan_to_num puts in place of each. */
 struct NanToNumOptions {
-  double nan = 0;                     // for nan
+  double nan = 0;                     // in place of elements that are no numbers
   std::optional<double> posinf = {};  // for infinity; not given: the largest number of x's dtype
   std::optional<double> neginf = {};  // for -infinity; not given: the least number of x's dtype
 };
