@@ -217,7 +217,7 @@ struct Logaddexp {
   }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& a, const V& b) {
     const V lead = select(a == b, num<V>(0), V(I == 0 ? b - a : a - b));
-    return g / (1 + exp(bounded(lead, 80)));
+    return g * sigmoid(V(-lead));
   }
 };
 

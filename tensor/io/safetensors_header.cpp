@@ -154,8 +154,11 @@ void refuse_other_formats(const ByteReader& file) {
 
 FileHeader read_header(const ByteReader& file) {
   require_json(file.subject(), "safetensors files");
-  refuse_other_formats(file);
   constexpr std::uint64_t kPrefix = 8;
+  // The first bytes are a length, which may look like another format's.
+  if (file.size() < kPrefix ||
+      file.little_u64(0) > std::min(kMostHeaderBytes, file.size() - kPrefix))
+    refuse_other_formats(file);
   const std::uint64_t length = file.little_u64(0);
   if (length > kMostHeaderBytes)
     fail<FormatError>(file.subject(), {.what = "the header's length at byte 0 is impossible",
