@@ -14,6 +14,7 @@ namespace {
  *  operands, or to compute there), and ops that take lengths from the host (recurrent ops of packed
  *  sequences). */
 const std::set<std::string> kNotCaptured{"binary_cross_entropy",
+                                         "bincount",
                                          "cholesky",
                                          "det",
                                          "eigh",
