@@ -62,6 +62,8 @@ NAMES = {
     'mezzo::nn::Embedding': 'embedding',
     'mezzo::nn::ExponentialMovingAverage': 'ema',
     'mezzo::optim::AdamW': 'optimizer o',
+    'mezzo::optim::EarlyStopping': 'stopping',
+    'mezzo::amp::Report': 'report',
     'mezzo::amp::Session': 'session',
     'mezzo::amp::GradScaler': 'scaler',
     'mezzo::amp::StateDict': 's',
@@ -75,7 +77,7 @@ NAMES = {
     'std::string': 'path folder name line image_path label_path',
     'std::int64_t': 'n N seed group root color key i step_size t_max total_iters t_0 t_mult steps '
                     'step total_steps',
-    'double': 'v number gamma eta_min power start_factor end_factor',
+    'double': 'v number value gamma eta_min power start_factor end_factor',
     'Device': 'device',
     'Profiler': 'profile',
     'FunctionContext': 'context',
