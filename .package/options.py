@@ -85,7 +85,8 @@ def read(folder):
     for compound in compounds:
         for base in compound.iterfind('basecompoundref'):
             if match := re.match(r'(?:\w+::)*NamedOptions< *\w+, *& *(\w+)::', text_of(base)):
-                layers.setdefault(match[1], set()).add(shown(text_of(compound.find('compoundname'))))
+                name = shown(text_of(compound.find('compoundname')))
+                layers.setdefault(match[1], set()).add(name)
     found = {}
     for compound in compounds:
         name = shown(text_of(compound.find('compoundname')))
