@@ -42,9 +42,9 @@ struct DcganGenerator : nn::Model<DcganGenerator> {
 struct DcganDiscriminator : nn::Model<DcganDiscriminator> {
   explicit DcganDiscriminator(std::int64_t its_width = 32, bool normalises = true)
       : width(its_width), normalise(normalises) {
+    if (normalise) add("bn2", bn2), add("bn3", bn3);
     for (const nn::NamedTensor& p : named_parameters())
       if (p.tensor.dim() == 4) nn::init::normal_(p.tensor, 0, 0.02);
-    if (normalise) add("bn2", bn2), add("bn3", bn3);
   }
 
   Tensor forward(const Tensor& x) const {
