@@ -3,6 +3,8 @@
 
 #include <mezzo.h>
 
+#include <optional>
+
 namespace samples {
 
 using namespace mezzo;
@@ -41,27 +43,28 @@ struct DcganGenerator : nn::Model<DcganGenerator> {
  *  Source: Radford, Metz, Chintala, Unsupervised representation learning with DCGANs (2015). */
 struct DcganDiscriminator : nn::Model<DcganDiscriminator> {
   explicit DcganDiscriminator(std::int64_t its_width = 32, bool normalises = true)
-      : width(its_width), normalise(normalises) {
-    if (normalise) add("bn2", bn2), add("bn3", bn3);
+      : width(its_width) {
+    if (normalises) {
+      bn2 = add("bn2", nn::BatchNorm2d{2 * width});
+      bn3 = add("bn3", nn::BatchNorm2d{4 * width});
+    }
     for (const nn::NamedTensor& p : named_parameters())
       if (p.tensor.dim() == 4) nn::init::normal_(p.tensor, 0, 0.02);
   }
 
   Tensor forward(const Tensor& x) const {
     const auto leaky = [](const Tensor& y) { return leaky_relu(y, {.negative_slope = 0.2}); };
-    const Tensor a = leaky(down1(x));                       // [N, width, 14, 14]
-    const Tensor b = down2(a);                              // [N, 2 width, 7, 7]
-    const Tensor c = down3(leaky(normalise ? bn2(b) : b));  // [N, 4 width, 4, 4]
-    return score(leaky(normalise ? bn3(c) : c)).flatten();
+    const Tensor a = leaky(down1(x));                    // [N, width, 14, 14]
+    const Tensor b = down2(a);                           // [N, 2 width, 7, 7]
+    const Tensor c = down3(leaky(bn2 ? (*bn2)(b) : b));  // [N, 4 width, 4, 4]
+    return score(leaky(bn3 ? (*bn3)(c) : c)).flatten();
   }
 
   std::int64_t width;
-  bool normalise;
   nn::Conv2d down1 = add("down1", nn::Conv2d{1, width, 4, {.stride = 2, .padding = 1}});
   nn::Conv2d down2 = add("down2", nn::Conv2d{width, 2 * width, 4, {.stride = 2, .padding = 1}});
-  nn::BatchNorm2d bn2{2 * width};
   nn::Conv2d down3 = add("down3", nn::Conv2d{2 * width, 4 * width, 3, {.stride = 2, .padding = 1}});
-  nn::BatchNorm2d bn3{4 * width};
+  std::optional<nn::BatchNorm2d> bn2, bn3;  // none without batch norm
   nn::Conv2d score = add("score", nn::Conv2d{4 * width, 1, 4});
 };
 
