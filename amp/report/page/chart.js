@@ -127,6 +127,7 @@ function addCursor(area, xs, describe, line) {
   };
   area.svg.append(mark);
   area.svg.setAttribute('tabindex', 0);
+  area.svg.dataset.positions = xs.length;
   area.svg.addEventListener('pointermove', pointed);
   area.svg.addEventListener('keydown', pressed);
   area.svg.addEventListener('focus', () => at < 0 && go(0));
