@@ -245,7 +245,7 @@ class MZ_API Module {
    *  container's own type only. */
   void set_container();
   /** Marks this module as one that computes something else in training mode. A net that holds it
-   *  without add() is told so even if it has no tensors. */
+   *  without add() gets the warning for such members even if it has no tensors. */
   void set_uses_mode();
   /** Implements add(), also for containers. */
   template <class M> std::remove_cvref_t<M> add_member(std::string_view name, M&& member) {

@@ -49,9 +49,9 @@ class MZ_API CastCache {
    *  the cache has grown. */
   void insert(const Tensor& weight, DType dtype, const Tensor& cast);
   /** Returns the values of the last round's cast of a weight, for an optimizer to write when it
-   *  updates the weight; undefined if the values are out of date, still in use, or the weight's
-   *  address is known to others, who could write unseen. Between lend() and settle() they are not
-   *  used. */
+   *  updates the weight; undefined if the values are out of date or still in use, or if the
+   *  weight's storage is exposed (Storage::expose). No cast uses the values between lend() and
+   *  settle(). */
   Tensor lend(const Tensor& weight);
   /** Says that the update has written the weight and the values that lend() returned: the next
    *  cast of the weight takes them, until the weight is written again. */

@@ -16,9 +16,9 @@ namespace mezzo::amp {
 
 class AmpOptimizerState;
 
-/** Checks the gradients of every kEvery-th step in one pass that reads them, which costs less than
- *  a hundredth of the steps between. On a device nobody waits: the result is looked at in a later
- *  step, once it has arrived. A step whose loss is on the CPU and not finite is checked at once. */
+/** Checks the gradients of every kEvery-th step in one pass that reads them. On a device the host
+ *  does not wait: a later step reads the result when it has arrived. A step whose loss is on the
+ *  CPU and not finite is checked at once. */
 class GradientWatch {
  public:
   static constexpr std::int64_t kEvery = 50;

@@ -10,8 +10,8 @@
 
 namespace mezzo::amp {
 
-/** The latest losses of one loss scaler. Values on the CPU are read at once, others when somebody
- *  asks: until then the tensors are kept, one for each step, which costs no work of the device. */
+/** The latest losses of one loss scaler. Values on the CPU are read at once, values on a device
+ *  when they are asked for. Until then one tensor is kept for each step. */
 class MZ_API LossHistory {
  public:
   /** Greatest number of steps that are kept on a device: those until kPollSteps = 50 skipped steps

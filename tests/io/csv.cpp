@@ -89,7 +89,7 @@ TEST_CASE("wrong tables are refused with the line") {
   CHECK_THROWS_AS(table_of("a\n1\n", {.skip_rows = -1}), ValueError);
 }
 
-TEST_CASE("load_csv fills gaps if it is told what with") {
+TEST_CASE("load_csv fills gaps with a given number") {
   const files::Directory folder;
   files::write(folder / "t.csv", "1,,3\n,5, \n");
   CHECK(load_csv(folder / "t.csv", {.missing = 0}).to_vector<double>() ==

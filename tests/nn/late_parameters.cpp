@@ -1,4 +1,4 @@
-// Parameters that join a net after the optimizer was made are refused where nobody trains them.
+// Parameters that join a net after the optimizer was made are refused if no optimizer holds them.
 #include "support.h"
 
 using namespace mezzo;
