@@ -308,6 +308,7 @@ TEST_CASE("steps are captured per shape and continue from each other's state", "
 
 TEST_CASE("captured steps at a level that skips none report a lost gradient within 100 steps",
           "[gpu][graph]") {
+  NEED_DEVICE();
   const std::string level = GENERATE("O0", "O4", "O5");
   Net net;
   net.to(kDevice);
