@@ -25,8 +25,8 @@ add_executable(program main.cpp)
 '''
 DECIDE_VALUES = {'-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math'}
 # Folders of objects in a build of Meson's -> the target of CMake's with the same objects.
-TARGETS = {'libcore.a.p': 'mezzo_core', 'libkernels.a.p': 'mezzo_kernels',
-           'libmezzo-mpi.so.p': 'mezzo-mpi'}
+TARGETS = {'libcore.a.p': 'mezzo_core', 'libcompact.a.p': 'mezzo_compact',
+           'libkernels.a.p': 'mezzo_kernels', 'libmezzo-mpi.so.p': 'mezzo-mpi'}
 VARIANTS = 'tensor/cpu/variants/libkernels_'
 MADE = {'version.cpp', 'build_facts.cpp', 'page_template.cpp'}
 STUB = ('cuda/absent.cpp', ())  # stands for the GPU backend, which CMake does not build
