@@ -43,7 +43,7 @@ row "clean build, no tests, $(nproc) cores, wall (300 s)" "$SECONDS s"
 
 cp $build/libmezzo.so "$scratch/stripped.so"
 strip "$scratch/stripped.so"
-row "stripped shared library (14 MB)" "$(($(stat -c %s "$scratch/stripped.so") / 1000)) kB"
+row "stripped shared library (14.5 MB)" "$(($(stat -c %s "$scratch/stripped.so") / 1000)) kB"
 echo "slowest files, wall while building (60 s):"
 awk -F'\t' 'NR > 1 && $4 ~ /\.o$/ { printf "%7.1f s  %s\n", ($2 - $1) / 1000, $4 }' \
   $build/.ninja_log | sort -rn | head -n 8
