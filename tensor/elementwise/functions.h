@@ -38,9 +38,8 @@ struct Asinh {
   template <class V> MZ_HD static V forward(const V& x) { return asinh(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
     // Beyond 1e18 the root is |x|, although the square may leave the range.
-    const auto is_large = abs(x) > num<V>(1e18);
-    const V small = select(is_large, num<V>(0), x);
-    return g / select(is_large, V(abs(x)), V(sqrt(1 + small * small)));
+    const V size = select(x < 0, V(-x), x), small = select(size > num<V>(1e18), num<V>(0), x);
+    return g / select(size > num<V>(1e18), size, V(sqrt(1 + small * small)));
   }
 };
 
