@@ -8,11 +8,15 @@
 
 namespace mezzo::optim {
 
-/** Returns true if a sum of |x|^p over elements with compute type V may have lost terms by overflow
- *  or underflow. Of f32 numbers, powers of orders up to 6 are within the range of f64. */
+/** Returns true if powers of order p of elements with compute type V may leave the range of f64. Of
+ *  f32 numbers, those of orders up to 6 do not. */
+template <class V> MZ_HD bool may_leave_range(double p) {
+  return p <= 1e300 && !(std::is_same_v<V, float> && p <= 6);
+}
+/** Returns true if a sum of |x|^p over such elements may have lost terms by overflow or
+ *  underflow. */
 template <class V> MZ_HD bool is_out_of_range(double sum, double p) {
-  if (p > 1e300 || (std::is_same_v<V, float> && p <= 6)) return false;
-  return !(sum >= 1e-280 && sum <= 1e290);
+  return may_leave_range<V>(p) && !(sum >= 1e-280 && sum <= 1e290);
 }
 /** Returns true if elements can be divided by their largest magnitude: neither zero nor
  *  non-finite. */

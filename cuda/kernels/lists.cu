@@ -136,8 +136,25 @@ __device__ inline double combined(const NormKind& kind, double value) {
   return all;
 }
 
+/** Returns the sum of powers of the block's chunk, or its largest magnitude. */
+template <class C> __device__ inline double sum_of_chunk(const NormItems& list) {
+  const PartialNorms& call = list.rest;
+  std::int64_t begin;
+  const auto& item = list.mine(begin);
+  const C factor = static_cast<C>(call.inv_scale.value());
+  double sum = 0;
+  for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
+    C xs[kListRun];
+    load_items<C>(item.tensors, kX, item.vectors, at, n, xs);
+#pragma unroll
+    for (int k = 0; k < kListRun; ++k)
+      if (k < n) sum = call.kind.combine(sum, call.kind.power(static_cast<double>(xs[k] * factor)));
+  });
+  return combined(call.kind, sum);
+}
+
 /** Returns the partial of a chunk whose sum of powers is out of range, as norm_sums.h: `sum`, or
- * the negative norm, scaled by the largest magnitude. The result is valid on all threads. */
+ *  the negative norm, scaled by the largest magnitude. */
 template <class C>
 __device__ __noinline__ double scaled_partial(const NormItems& list, double sum) {
   const PartialNorms& call = list.rest;
@@ -164,21 +181,16 @@ __device__ __noinline__ double scaled_partial(const NormItems& list, double sum)
 template <class C>
 __global__ void __launch_bounds__(kListThreads)
     partial_norm_kernel(const __grid_constant__ NormItems list) {
-  const PartialNorms& call = list.rest;
-  std::int64_t begin;
-  const auto& item = list.mine(begin);
-  const C factor = static_cast<C>(call.inv_scale.value());
-  double sum = 0;
-  for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
-    C xs[kListRun];
-    load_items<C>(item.tensors, kX, item.vectors, at, n, xs);
-#pragma unroll
-    for (int k = 0; k < kListRun; ++k)
-      if (k < n) sum = call.kind.combine(sum, call.kind.power(static_cast<double>(xs[k] * factor)));
-  });
-  double all = combined(call.kind, sum);
-  if (optim::is_out_of_range<C>(all, call.kind.p)) all = scaled_partial<C>(list, all);
-  if (threadIdx.x == 0) call.partials[blockIdx.x] = all;
+  const double all = sum_of_chunk<C>(list);
+  if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
+}
+/** Does the same where powers may leave the range of f64. */
+template <class C>
+__global__ void __launch_bounds__(kListThreads)
+    scaled_norm_kernel(const __grid_constant__ NormItems list) {
+  double all = sum_of_chunk<C>(list);
+  if (optim::is_out_of_range<C>(all, list.rest.kind.p)) all = scaled_partial<C>(list, all);
+  if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
 }
 
 /** The partials of an item, for a block of the second launch. */
@@ -247,10 +259,14 @@ std::int64_t blocks_of(std::span<const TensorListEntry> items) {
  *  before those with f64. */
 void partial_norms(std::span<const TensorListEntry> items, bool wide, PartialNorms call,
                    runtime::Stream stream) {
+  const double p = call.kind.p;
+  const auto kernel = wide && optim::may_leave_range<double>(p) ? &scaled_norm_kernel<double>
+                      : wide                                    ? &partial_norm_kernel<double>
+                      : optim::may_leave_range<float>(p)        ? &scaled_norm_kernel<float>
+                                                                : &partial_norm_kernel<float>;
   for_lists(items, call, [&](NormItems list) {
     list.rest.partials = call.partials;
-    launch(wide ? &partial_norm_kernel<double> : &partial_norm_kernel<float>,
-           {.blocks = list.blocks, .threads = kListThreads}, stream, list);
+    launch(kernel, {.blocks = list.blocks, .threads = kListThreads}, stream, list);
     call.partials += list.blocks;
   });
 }
