@@ -194,8 +194,9 @@ Tensor GaussianNLLLoss::forward(const Tensor& x, const Tensor& target, const Ten
   // The value eps with the gradient of the variance.
   const Tensor as_least = variance - variance.detach() + eps;
   const Tensor v = where(lt(variance, eps), as_least, variance);
-  const Tensor error = x.to(inside) - target.to(inside);
-  Tensor loss = (log(v) + error * error / v) * 0.5;
+  // Divided before it is squared: the square may leave the range although the quotient does not.
+  const Tensor error = (x.to(inside) - target.to(inside)) / sqrt(v);
+  Tensor loss = (log(v) + error * error) * 0.5;
   if (full) loss = loss + 0.5 * std::log(2 * std::acos(-1.0));
   return reduced(loss, reduction).to(result);
 }

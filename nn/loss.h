@@ -241,7 +241,8 @@ struct GaussianNllLossOptions {
 };
 
 /** Returns the negative log-likelihood of a target under a normal distribution:
- *  (ln v + (x - t)^2 / v) / 2 with v = max(var, eps).
+ *  (ln v + (x - t)^2 / v) / 2 with v = max(var, eps). Unlike in PyTorch, squares of huge errors do
+ *  not overflow where the quotient fits.
  *  Shape: x and target have the same shape; var has that shape, or last size 1, or lacks the last
  *  dimension.
  *  Precision: f32 (f64) inside, without casts; the result has the promoted dtype of the operands.

@@ -218,7 +218,12 @@ Tensor ClassCounts::predicted(const Tensor& preds, const Tensor& target) const {
     return preds.to(i64);
   }
   require_shapes(name_, preds, target, options_.num_classes);
-  if (options_.num_classes == 0) return (probabilities(preds) > options_.threshold).to(i64);
+  if (options_.num_classes == 0) {
+    // Samples that are left out do not decide whether scores are logits.
+    const Tensor scored =
+        options_.ignore_index ? masked_fill(preds, target == *options_.ignore_index, 0) : preds;
+    return (probabilities(scored) > options_.threshold).to(i64);
+  }
   const Tensor best = argmax(preds, {.dim = 1});
   if (options_.top_k == 1) return best;
   const Tensor chosen = topk(preds, options_.top_k, {.dim = 1}).indices;
@@ -330,13 +335,19 @@ Tensor AUROC::compute() const {
   const comm::Communicator group = ranks(options_.comm);
   Tensor all_scores = gather_rows(group, cat(scores));
   const Counts target = gather_rows(group, cat(classes)).to_vector<std::int64_t>();
+  const std::int64_t last = std::max<std::int64_t>(2, options_.num_classes) - 1;
+  const auto is_ignored = [&](std::int64_t c) { return c == options_.ignore_index; };
+  // The scores of samples that are left out do not matter.
+  if (options_.ignore_index) {
+    const Tensor left_out =
+        tensor(target, {std::ssize(target), 1}, {.dtype = i64}) == *options_.ignore_index;
+    all_scores = masked_fill(all_scores, left_out, 0);
+  }
   if (any(isnan(all_scores)).item<bool>())
     fail<ValueError>("AUROC", {.what = "a score is NaN", .expected = "numbers that have an order"});
   if (columns > 1 && !all(logical_and(all_scores >= 0, all_scores <= 1)).item<bool>())
     all_scores = softmax(all_scores, 1);
   const Numbers score = all_scores.to_vector<double>();
-  const std::int64_t last = std::max<std::int64_t>(2, options_.num_classes) - 1;
-  const auto is_ignored = [&](std::int64_t c) { return c == options_.ignore_index; };
   for (const std::int64_t c : target)
     if (!is_ignored(c) && (c < 0 || c > last))
       fail<ValueError>("AUROC", {.what = "a target is out of range",
@@ -374,7 +385,7 @@ void MeanMetric::update(const Tensor& value, double weight) {
         {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
   if (value.dtype() == boolean)
     fail<DtypeError>("MeanMetric", {.what = "expected numbers", .got = str(value)});
-  if (value.numel() == 0) return;
+  if (value.numel() == 0 || weight == 0) return;
   const Tensor sum_of = sum(value.detach().to(f64)) * weight;
   device_sum_ = device_sum_.defined() ? device_sum_.add_(sum_of) : sum_of;
   weight_ += weight * static_cast<double>(value.numel());
@@ -385,6 +396,7 @@ void MeanMetric::update(double value, double weight) {
     fail<ValueError>(
         "MeanMetric",
         {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
+  if (weight == 0) return;
   sum_ += value * weight;
   weight_ += weight;
 }
@@ -497,7 +509,7 @@ Tensor R2Score::compute() const {
   };
   Numbers scores(k);
   for (std::size_t i = 0; i < k; ++i)
-    scores[i] = total[i] > 0 ? 1 - residual[i] / total[i] : residual[i] == 0 ? 1 : 0;
+    scores[i] = !(total[i] <= 0) ? 1 - residual[i] / total[i] : residual[i] == 0 ? 1 : 0;
   using Multioutput = R2Options::Multioutput;
   if (options_.multioutput == Multioutput::raw_values) {
     std::transform(scores.begin(), scores.end(), scores.begin(), adjusted);

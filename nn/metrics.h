@@ -59,9 +59,9 @@ struct ConfusionMatrixOptions {
  *
  *  Multiclass: `preds` are scores [N,C] or [N,C,d...] of any floating dtype, logits or
  *  probabilities, or classes (i64, i32, u8) of the target's shape; of equal scores the first is the
- *  largest. Binary: `preds` are probabilities, logits (if a batch has a number outside 0..1, all
- *  are taken through a sigmoid) or classes 0 and 1, of the target's shape. `target`: classes [N] or
- *  [N,d...], i64, i32, u8 or bool. */
+ *  largest. Binary: `preds` are probabilities, logits (if a batch has a number outside 0..1, apart
+ *  from ignored targets, all are taken through a sigmoid) or classes 0 and 1, of the target's
+ * shape. `target`: classes [N] or [N,d...], i64, i32, u8 or bool. */
 class MZ_API ClassCounts {
  public:
   /** Adds a batch. Errors: ShapeError, DtypeError, DeviceError. A class out of range is found by
@@ -183,7 +183,8 @@ class MZ_API MeanMetric {
  public:
   /** The mean over the ranks of a group; none: all of comm::init(). */
   explicit MeanMetric(std::optional<comm::Communicator> comm = {}) : comm_(std::move(comm)) {}
-  /** Adds all elements of `value`, each with the weight: update(loss, batch.size). Sums are f64.
+  /** Adds all elements of `value`, each with the weight: update(loss, batch.size). Sums are f64; a
+   *  weight of 0 leaves out infinite and NaN values too.
    *  Errors: ValueError unless weight >= 0; DtypeError for bool. */
   void update(const Tensor& value, double weight = 1);
   /** Adds a number. */

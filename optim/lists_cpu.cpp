@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "blocks_cpu.h"
+#include "norm_sums.h"
 
 namespace mezzo::optim {
 
@@ -120,11 +121,11 @@ double combine(double a, double b, double p) {
   return std::isinf(p) ? (std::isnan(a) ? a : larger(a, b)) : a + b;
 }
 
-template <class V>
-double norm_of_chunk(const TensorListEntry& item, const Chunk& chunk, double p, V factor) {
+/** Calls f(x, n) for the blocks of a chunk, multiplied by a factor. */
+template <class V, class F>
+void for_each_block(const TensorListEntry& item, const Chunk& chunk, V factor, F&& f) {
   Block<V> block;
   V scaled[kBlock];
-  double result = 0;
   for (std::int64_t begin = chunk.begin; begin < chunk.end; begin += kBlock) {
     const std::int64_t n = std::min(kBlock, chunk.end - begin);
     const V* x = block.open(item, kX, begin, n, true);
@@ -132,15 +133,53 @@ double norm_of_chunk(const TensorListEntry& item, const Chunk& chunk, double p, 
       for (std::int64_t k = 0; k < n; ++k) scaled[k] = x[k] * factor;
       x = scaled;
     }
-    result = combine(result, norm_of_block<V>(x, n, p), p);
+    f(x, n);
   }
-  return result;
 }
 
 /** Returns the norm from the sum of its powers. */
 double root(double sum, double p) {
   if (std::isinf(p)) return sum;
   return p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
+}
+
+/** Returns the partial of a chunk, as norm_sums.h. */
+template <class V>
+double norm_of_chunk(const TensorListEntry& item, const Chunk& chunk, double p, V factor) {
+  double sum = 0;
+  for_each_block<V>(item, chunk, factor, [&](const V* x, std::int64_t n) {
+    sum = combine(sum, norm_of_block<V>(x, n, p), p);
+  });
+  if (!is_out_of_range<V>(sum, p)) return sum;
+  double largest = 0, scaled = 0;
+  for_each_block<V>(item, chunk, factor, [&](const V* x, std::int64_t n) {
+    for (std::int64_t k = 0; k < n; ++k)
+      largest = std::max(largest, std::fabs(static_cast<double>(x[k])));
+  });
+  if (!can_divide_by(largest)) return sum;
+  for_each_block<V>(item, chunk, factor, [&](const V* x, std::int64_t n) {
+    for (std::int64_t k = 0; k < n; ++k)
+      scaled += std::pow(std::fabs(static_cast<double>(x[k])) / largest, p);
+  });
+  return norm_partial(largest * root(scaled, p));
+}
+
+/** Combines partials that at(i) gives into one. */
+template <class At> double combine_partials(std::size_t count, double p, const At& at) {
+  double sum = 0;
+  bool has_norms = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    sum = combine(sum, at(i), p);
+    has_norms = has_norms || is_norm(at(i));
+  }
+  if (!has_norms) return sum;
+  const auto norm = [&](std::size_t i) { return is_norm(at(i)) ? norm_of(at(i)) : root(at(i), p); };
+  double largest = 0, scaled = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    largest = std::isnan(largest) ? largest : larger(largest, norm(i));
+  if (!can_divide_by(largest)) return largest;
+  for (std::size_t i = 0; i < count; ++i) scaled += std::pow(norm(i) / largest, p);
+  return norm_partial(largest * root(scaled, p));
 }
 
 }  // namespace
@@ -157,13 +196,18 @@ void norm_on_cpu(std::span<const TensorListEntry> items, const NormCall& call) {
             ? norm_of_chunk<double>(item, chunk, call.p, call.inv_scale.value())
             : norm_of_chunk<float>(item, chunk, call.p, static_cast<float>(call.inv_scale.value()));
   });
-  double total = 0;
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    total = combine(total, partials[i], call.p);
-    sums[chunks[i].item] = combine(sums[chunks[i].item], partials[i], call.p);
+  const auto finished = [&](double partial) {
+    return is_norm(partial) ? norm_of(partial) : root(partial, call.p);
+  };
+  *call.total =
+      finished(combine_partials(chunks.size(), call.p, [&](std::size_t i) { return partials[i]; }));
+  for (std::size_t i = 0, first = 0; i < items.size(); ++i) {
+    std::size_t end = first;
+    while (end < chunks.size() && chunks[end].item == i) ++end;
+    call.each[items[i].index] = finished(
+        combine_partials(end - first, call.p, [&](std::size_t k) { return partials[first + k]; }));
+    first = end;
   }
-  *call.total = root(total, call.p);
-  for (std::size_t i = 0; i < items.size(); ++i) call.each[items[i].index] = root(sums[i], call.p);
   if (call.found_inf && !std::isfinite(*call.total)) *call.found_inf = 1;
 }
 

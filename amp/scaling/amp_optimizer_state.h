@@ -49,6 +49,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   // unscaled: gradients were unscaled, since the last step under scale_loss, else since update().
   // The others are GradScaler's: step() was called, and a gradient was used, since update().
   bool unscaled = false, stepped = false, had_gradients = false;
+  int reached = 0;  // GradScaler's: the backward passes from scaled losses before it unscaled
   // GradScaler's: of the last fused step, if it is not known whether that has unscaled gradients.
   std::optional<optim::StepResult> fused_result = {};
 

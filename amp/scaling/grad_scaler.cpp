@@ -48,7 +48,7 @@ GradScaler::GradScaler(const GradScalerOptions& options)
     : scaler_(std::make_shared<LossScaler>(initial_state(options))),
       enabled_(options.enabled),
       max_consecutive_skips_(options.max_consecutive_skips),
-      reached_(std::make_shared<std::atomic<bool>>(false)),
+      reached_(std::make_shared<std::atomic<int>>(0)),
       passes_(backward_passes()) {
   scaler_->on_abandon = [this] { end_iteration(false); };
 }
@@ -99,7 +99,7 @@ void GradScaler::end_iteration(bool drops_overflows) {
   }
   scaled_since_update_ = false;
   ++iteration_;
-  *reached_ = false;
+  *reached_ = 0;
   passes_ = backward_passes();
 }
 
@@ -176,11 +176,28 @@ void GradScaler::require_backward(std::string_view op, const Optimizer& optimize
   });
 }
 
+/** Throws if a backward pass from a scaled loss has added to gradients since they were unscaled.
+ *  Errors: StateError. */
+void GradScaler::require_no_later_backward(std::string_view op,
+                                           const AmpOptimizerState& state) const {
+  if (*reached_ == state.reached) return;
+  each_slot(*state.optimizer(), [&](const optim::Slot& slot) {
+    const Tensor grad = slot.param.grad();
+    const GradientMark mark = gradient_mark(slot.param);
+    if (!grad.defined() || (is_unscaled(mark.scale) && mark.part.is_same(grad))) return;
+    fail<StateError>(op, {.what = "backward ran after unscale_",
+                          .got = str("a gradient of ", slot.param,
+                                     " of which a part is multiplied by the loss scale"),
+                          .expected = "unscale_ after all backward passes of the step"});
+  });
+}
+
 /** Raises the optimizer's flag for a non-finite gradient, and unscales the gradients if
  *  `unscales`, unless they were unscaled before. */
 void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   const NoGradNoCasts plain_ops;
   const Optimizer& optimizer = *state.optimizer();
+  state.reached = *reached_;
   if (any_unscaled(optimizer)) find_unscaled();
   std::vector<GradientSum> sums = gradients_of(
       optimizer, state.index, unscales ? "GradScaler.unscale_" : "GradScaler.step", unscales);
@@ -224,7 +241,10 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   AmpOptimizerState& state = state_of(op, optimizer);
   if (state.stepped)
     refuse(op, "step was called already since the last update", "call update() first");
-  if (!state.unscaled) require_backward(op, optimizer);
+  if (state.unscaled)
+    require_no_later_backward(op, state);
+  else
+    require_backward(op, optimizer);
   if (!state.unscaled && any_unscaled(optimizer)) find_unscaled();
   const bool fused = !state.unscaled && optimizer.unscales_itself() && !any_unscaled(optimizer);
   if (!state.unscaled) examine(state, !fused);

@@ -68,8 +68,10 @@ class MZ_API GradScaler {
    *  unscales within its update, and accepts f16 gradients. If the optimizer's step throws, its
    *  gradients stay unscaled: call step() again, or end the iteration with update(). On a device,
    *  scale and overflow flag stay there, and the result waits for it when it is looked at; see
-   *  Optimizer::step. Errors: as unscale_ and Optimizer::step; StateError for an optimizer of an
-   *  enabled session; DivergenceError after max_consecutive_skips. */
+   *  Optimizer::step. Errors: as unscale_ and Optimizer::step; StateError if a backward pass from a
+   *  scaled loss has added to gradients after unscale_ (unlike PyTorch, which then uses scaled
+   *  numbers), and for an optimizer of an enabled session; DivergenceError after
+   *  max_consecutive_skips. */
   optim::StepResult step(optim::Optimizer& optimizer, const optim::StepOptions& options = {});
   /** Reduces the scale if a gradient overflowed since the last update, and grows it after
    *  growth_interval updates without overflow. Errors: StateError if neither unscale_() nor step()
@@ -131,6 +133,7 @@ class MZ_API GradScaler {
   AmpOptimizerState& state_of(std::string_view op, optim::Optimizer& optimizer);
   void find_unscaled();
   void require_backward(std::string_view op, const optim::Optimizer& optimizer) const;
+  void require_no_later_backward(std::string_view op, const AmpOptimizerState& state) const;
   void examine(AmpOptimizerState& state, bool unscales);
 
   std::shared_ptr<LossScaler> scaler_;
@@ -140,7 +143,7 @@ class MZ_API GradScaler {
   bool scaled_since_update_ = false;  // scale() was called since the last update()
   std::int64_t iteration_ = 1;        // number of updates so far, and 1
   // Since the last update(): set by a backward pass from a scaled loss; those from any tensor.
-  std::shared_ptr<std::atomic<bool>> reached_;
+  std::shared_ptr<std::atomic<int>> reached_;
   std::uint64_t passes_;
   std::vector<std::shared_ptr<AmpOptimizerState>> optimizers_;
 };

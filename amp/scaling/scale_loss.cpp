@@ -100,7 +100,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                                      : unscaled;
   if (multiplies) {
     passes_ = backward_passes();
-    loss_ = watched(loss_, reached_ = std::make_shared<std::atomic<bool>>(false));
+    loss_ = watched(loss_, reached_ = std::make_shared<std::atomic<int>>(0));
   }
   if (!links_.empty()) scaler().losses.note(unscaled, links_[0]->steps + 1);
   for (const auto& link : links_) link->clock->join_capture();

@@ -9,7 +9,8 @@
 namespace mezzo::amp {
 
 /** Returns x as a tensor of its own in the graph, with the same memory. A backward pass through it
- *  sets `reached` and passes the gradient on as it is. Returns x if it requires no gradient. */
-Tensor watched(const Tensor& x, std::shared_ptr<std::atomic<bool>> reached);
+ *  adds 1 to `reached` and passes the gradient on as it is. Returns x if it requires no gradient.
+ */
+Tensor watched(const Tensor& x, std::shared_ptr<std::atomic<int>> reached);
 
 }  // namespace mezzo::amp

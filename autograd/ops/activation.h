@@ -113,7 +113,8 @@ MZ_API Tensor sigmoid(const Tensor& x);
 /** Returns x sigmoid(x).
  *  Gradient: s (1 + x (1 - s)) with s = sigmoid(x). */
 MZ_API Tensor silu(const Tensor& x);
-/** Returns ln(1 + exp(beta x)) / beta, or x itself where beta x > threshold.
+/** Returns ln(1 + exp(beta x)) / beta, or x itself where beta x > threshold. Unlike in PyTorch, the
+ *  exponential does not overflow, whatever the threshold.
  *  Precision: f32.
  *  Gradient: sigmoid(beta x), or 1 beyond the threshold.
  *  Errors: ValueError for beta = 0. */

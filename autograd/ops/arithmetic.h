@@ -68,7 +68,8 @@ MZ_API Tensor floor_divide(const Tensor& a, const Tensor& b);
  *  Gradient: 1 for a, -trunc(a/b) for b.
  *  Errors: as floor_divide. */
 MZ_API Tensor fmod(const Tensor& a, const Tensor& b);
-/** Returns a + w * (b - a), exact for w = 0 and w = 1.
+/** Returns a + w * (b - a), exact for w = 0 and w = 1. Unlike PyTorch, where the difference leaves
+ *  the range, or one end is infinite, it returns (1 - w) a + w b, and for w = 0 or 1 an end.
  *  Precision: promote.
  *  Gradient: 1 - w for a, w for b, b - a for w. */
 MZ_API Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w);

@@ -16,7 +16,7 @@ MZ_API Tensor acosh(const Tensor& x);
  *  Precision: f32. Gradient: 1/sqrt(1 - x^2), infinite at +-1. */
 MZ_API Tensor asin(const Tensor& x);
 /** Returns the inverse hyperbolic sine.
- *  Precision: match. Gradient: 1/sqrt(x^2 + 1). */
+ *  Precision: match. Gradient: 1/sqrt(x^2 + 1); unlike in PyTorch, the square does not overflow. */
 MZ_API Tensor asinh(const Tensor& x);
 /** Returns the arc tangent, in radians.
  *  Precision: match. Gradient: 1/(1 + x^2). */

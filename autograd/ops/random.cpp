@@ -83,6 +83,14 @@ const Tensor& uniform_(const Tensor& self, double low, double high) {
   require_floating(self, "uniform_");
   require(std::isfinite(low) && std::isfinite(high) && low <= high, "uniform_",
           "bounds out of order", str("[", low, ", ", high, ")"), "finite low <= high");
+  const double largest = self.dtype() == DType::f16    ? 65504
+                         : self.dtype() == DType::bf16 ? 0x1.fep127
+                         : self.dtype() == DType::f32  ? std::numeric_limits<float>::max()
+                                                       : std::numeric_limits<double>::max();
+  if (!(std::fabs(low) <= largest && std::fabs(high) <= largest))
+    fail<ValueError>("uniform_", {.what = "bounds out of the range of the dtype",
+                                  .got = str("[", low, ", ", high, ") for ", self),
+                                  .expected = str("numbers up to ", largest)});
   return fill_random<op::Uniform>(self, low, high);
 }
 

@@ -53,8 +53,8 @@ MZ_API Tensor multinomial(const Tensor& weights, std::int64_t num_samples,
                           const MultinomialOptions& options = {});
 
 /** Overwrites self with numbers uniformly distributed in [low, high), rounded towards low, so that
- *  no dtype gives high.
- *  Errors: ValueError unless low <= high; DtypeError for integers. */
+ *  no dtype gives high. The width of the range may be infinite in the dtype.
+ *  Errors: ValueError unless low <= high and the dtype holds both; DtypeError for integers. */
 MZ_API const Tensor& uniform_(const Tensor& self, double low = 0, double high = 1);
 /** Overwrites self with normally distributed numbers.
  *  Errors: ValueError unless std >= 0; DtypeError for integers. */

@@ -56,7 +56,8 @@ double largest_of(DType dtype) {
 
 op::NanToNum::Attrs replacements(const Tensor& x, const NanToNumOptions& options) {
   const double largest = x.defined() ? largest_of(x.dtype()) : 0;
-  return {options.nan, options.posinf.value_or(largest), options.neginf.value_or(-largest)};
+  return {in_dtype_of(x, options.nan), in_dtype_of(x, options.posinf.value_or(largest)),
+          in_dtype_of(x, options.neginf.value_or(-largest))};
 }
 
 op::Clamp::Attrs shares(const Tensor& min, const Tensor& max) {

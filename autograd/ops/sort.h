@@ -76,7 +76,7 @@ struct QuantileOptions {
 /** Returns the value below which the share q of the sorted elements lies; nan where there is a nan.
  *  Shape: q is 0-dim or 1-D; the result has q's shape, then x's without the dimension.
  *  Precision: match; places in f64, values interpolated in f32 (f64). Unlike PyTorch, f16 and bf16
- *  are accepted, equal infinities give infinity, and x may have any size.
+ *  are accepted, an infinity beside a number or its equal gives infinity, and x may have any size.
  *  Gradient: for the two elements in proportion, and for q.
  *  Errors: ValueError unless 0 <= q <= 1 (on a GPU q is not checked: nan, or an IndexError) and for
  *  no elements; DtypeError for integers; ShapeError; IndexError for a bad dimension. */

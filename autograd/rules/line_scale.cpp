@@ -1,6 +1,7 @@
 #include "line_scale.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "../../tensor/core/dispatch.h"
@@ -9,6 +10,7 @@
 #include "../../tensor/ops/statistics.h"
 #include "../grad_mode.h"
 #include "../ops/operators.h"
+#include "../ops/selection.h"
 
 namespace mezzo {
 
@@ -36,6 +38,12 @@ Tensor line_scale(const Tensor& x, std::uint32_t dims) {
   if (x.numel() == 0) return scalar_operand(1.0).to(x.dtype()).to(x.device());
   return scale_of_sizes(
       apply_with<op::VectorNorm>({.p = kInfinity, .dims = dims, .keepdim = true}, x.detach()));
+}
+
+Tensor at_most_for(const Tensor& scale, double offset) {
+  const NoGrad no_grad;
+  if (!(offset > 0)) return scale;
+  return clamp(scale, {.max = std::exp2(std::floor(-0.5 * std::log2(offset)))});
 }
 
 Tensor scaled(const Tensor& x, const Tensor& scale) { return are_ones(scale) ? x : x * scale; }

@@ -14,6 +14,10 @@ Tensor scale_of_sizes(const Tensor& sizes);
  * are kept with size 1. */
 Tensor line_scale(const Tensor& x, std::uint32_t dims);
 
+/** Returns the scales, at most 1 / sqrt(offset): where x^2 + offset is computed as x^2 scale^2 +
+ *  offset scale^2, the second term stays in range for tiny x. */
+Tensor at_most_for(const Tensor& scale, double offset);
+
 /** Returns x * scale; x itself if the scales are on the CPU and all 1. */
 Tensor scaled(const Tensor& x, const Tensor& scale);
 /** Returns x / scale; x itself if the scales are on the CPU and all 1. */

@@ -30,7 +30,7 @@ std::vector<Tensor> LocalResponseNorm::composite(Inputs in, const Attrs& attrs) 
   padding.push_back(attrs.size / 2);
   padding.push_back((attrs.size - 1) / 2);
   // Scaled, so that squares of huge numbers do not overflow.
-  const Tensor scale = line_scale(x, 1u << 1), line = scaled(x, scale);
+  const Tensor scale = at_most_for(line_scale(x, 1u << 1), attrs.k), line = scaled(x, scale);
   const Tensor neighbours = pad(square(line), padding).unfold(1, attrs.size, 1);
   const Tensor energy = mean(neighbours, -1) * attrs.alpha + attrs.k * (scale * scale);
   const Tensor quotient = line / pow(energy, attrs.beta);

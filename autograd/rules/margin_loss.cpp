@@ -65,9 +65,10 @@ std::vector<Tensor> CosineEmbeddingLoss::composite(Inputs in, const Attrs& attrs
                       .expected = "[n,d], [n,d] and target [n], or [d], [d] and target []"});
   // Scaled, so that products of huge or tiny numbers stay in range.
   const std::uint32_t last = 1u << (x1.dim() - 1);
-  const Tensor a_scale = line_scale(wide(x1), last), b_scale = line_scale(wide(x2), last);
-  const Tensor a = scaled(wide(x1), a_scale), b = scaled(wide(x2), b_scale);
   constexpr double kEps = 1e-12;
+  const Tensor a_scale = at_most_for(line_scale(wide(x1), last), kEps),
+               b_scale = at_most_for(line_scale(wide(x2), last), kEps);
+  const Tensor a = scaled(wide(x1), a_scale), b = scaled(wide(x2), b_scale);
   const auto square = [](const Tensor& x, const Tensor& scale) {
     return sum(x * x, -1) + kEps * (scale * scale).squeeze(-1);
   };
@@ -151,10 +152,13 @@ std::vector<Tensor> MultilabelSoftMarginLoss::composite(Inputs in, const Attrs& 
 }
 
 std::vector<Tensor> PoissonNllLoss::composite(Inputs in, const Attrs& attrs) {
+  require_comparable(traits.name, in[0], in[1]);
+  // One conversion for both terms, so that the gradient of the target is rounded once.
+  const Tensor operands[] = {wide(in[0]), wide(in[1])};
   Tensor terms = attrs.log_input
-                     ? terms_of<PoissonLogTerm>(traits.name, in, attrs.reduction)
-                     : terms_of<PoissonTerm>(traits.name, in, attrs.reduction, {attrs.eps});
-  if (attrs.full) terms = terms + apply<StirlingTerm>(wide(in[1]));
+                     ? terms_of<PoissonLogTerm>(traits.name, operands, attrs.reduction)
+                     : terms_of<PoissonTerm>(traits.name, operands, attrs.reduction, {attrs.eps});
+  if (attrs.full) terms = terms + apply<StirlingTerm>(operands[1]);
   return {reduce_terms(terms, attrs.reduction, promoted_dtype(in.first(2)))};
 }
 

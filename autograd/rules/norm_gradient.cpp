@@ -33,7 +33,9 @@ Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g,
   if (std::isinf(p)) return shared_among_ties(x, y, g, attrs.dims);
   if (p == 2) return times_quotient(x, g, y);
   // Divides before taking the power, because powers of small norms underflow.
-  const Tensor ratio = abs(nonzero_or_one(x)) / nonzero_or_one(y);
+  // At x = 0 the ratio is 1, in range, and the sign makes the gradient 0.
+  const Tensor divisor = nonzero_or_one(y);
+  const Tensor ratio = abs(where(x == 0, divisor, x)) / divisor;
   const Tensor gradient = sign(x.detach()) * pow(ratio, p - 1) * g;
   return where(p < 1 ? logical_or(x == 0, y == 0) : y == 0, 0, gradient);
 }

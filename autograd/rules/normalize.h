@@ -17,8 +17,9 @@ struct Normalized {
   Normalized(const Tensor& x, const Dims& dims, double eps, bool centered) {
     // Scaled, so that squares of huge numbers do not overflow.
     const Tensor sizes = abs(x.detach());
-    const Tensor scale = scale_of_sizes(x.numel() > 0 ? amax(sizes, dims, {.keepdim = true})
-                                                      : sum(sizes, dims, {.keepdim = true}));
+    const Tensor largest =
+        x.numel() > 0 ? amax(sizes, dims, {.keepdim = true}) : sum(sizes, dims, {.keepdim = true});
+    const Tensor scale = at_most_for(scale_of_sizes(largest), eps);
     const Tensor line = scaled(x, scale);
     const Tensor deviation = centered ? line - mean(line, dims, {.keepdim = true}) : line;
     const Tensor scaled_rstd =

@@ -9,6 +9,7 @@
 #include "../../tensor/core/channel_matrix.h"
 #include "../../tensor/cpu/gradient_sums.h"
 #include "../../tensor/cpu/moments.h"
+#include "../../tensor/math/exp.h"
 #include "../../tensor/math/safe_sum.h"
 #include "../../tensor/ops/batch_norm.h"
 #include "channels.h"
@@ -283,9 +284,9 @@ template <class C> struct NormBackward {
   bool sums_are_weighted;   // sums over the channels of a group include the weights
 };
 
-/** Returns scale * rstd^2 * along, the factor of x - mean in a gradient. */
-template <class C> __device__ C slope_of(C scale, C rstd, C along) {
-  return op::is_extreme(rstd) ? scale * (rstd * (rstd * along)) : scale * rstd * rstd * along;
+/** Returns (x - mean) * unit, where centre is mean * unit. */
+template <class C> __device__ C deviation(C x, C unit, C centre) {
+  return math::detail::multiply_add(x, unit, -centre);
 }
 
 /** The identity, where nothing gates the incoming gradient. */
@@ -355,8 +356,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (walk.is_first()) partial[walk.channel * norm.runs.chunks + walk.chunk] = sums;
 }
 
-/** Computes gx = scale * g - shift - (x - mean) * from_x; the latter two follow from the sums over
- *  the elements of the run's statistic. */
+/** Computes gx = scale * g - shift - (x - mean) * unit * from_x; the latter follow from the sums
+ * over the elements of the run's statistic. */
 template <class C, class Gate>
 __device__ void differentiate_runs(const NormBackward<C>& norm, const Gate& gate,
                                    const ChannelWalk& walk, const RunCoefficients<C>& run,
@@ -370,14 +371,15 @@ __device__ void differentiate_runs(const NormBackward<C>& norm, const Gate& gate
   const bool through = norm.through_statistics;
   const C of_sums = norm.sums_are_weighted ? rstd : scale;
   const C shift = through ? of_sums * (sums.g / norm.count) : C(0);
-  const C from_x = through ? slope_of(of_sums, rstd, sums.gx / norm.count) : C(0);
+  const C unit = through ? op::unit_of(rstd) : C(1), centre = mean * unit;
+  const C from_x = through ? op::slope_of(of_sums, rstd, sums.gx / norm.count, unit) : C(0);
   walk.for_each_batch<kBatch>([&](const std::int64_t* places, int n) {
     const GatedBatch<C> batch(norm, gate, run, places, n, through);
 #pragma unroll
     for (int j = 0; j < kBatch; ++j) {
       if (j >= n) continue;
       const C g = batch.g[j], x = through ? batch.x[j] : mean;
-      norm.gx.template store<C>(places[j], g * scale - shift - (x - mean) * from_x);
+      norm.gx.template store<C>(places[j], g * scale - shift - deviation(x, unit, centre) * from_x);
       gate.keep(g, places[j]);
     }
   });

@@ -226,8 +226,9 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
   }
   const bool through = norm.through_statistics;
   const float scale = run.scale, of_sums = norm.sums_are_weighted ? run.rstd : scale;
+  const float unit = through ? op::unit_of(run.rstd) : 1.0f, centre = run.mean * unit;
   const float shift = through ? of_sums * (sums.g / norm.count) : 0.0f,
-              from_x = through ? slope_of(of_sums, run.rstd, sums.gx / norm.count) : 0.0f;
+              from_x = through ? op::slope_of(of_sums, run.rstd, sums.gx / norm.count, unit) : 0.0f;
   for_gated_packs<most>(of, walk, run, through,
                         [&](const float(&g)[kWidth], const float(&x)[kWidth], std::int64_t at) {
                           if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + at, g);
@@ -235,7 +236,7 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
 #pragma unroll
                           for (int k = 0; k < kWidth; ++k)
                             gx[k] = g[k] * scale - shift -
-                                    ((through ? x[k] : run.mean) - run.mean) * from_x;
+                                    deviation(through ? x[k] : run.mean, unit, centre) * from_x;
                           store_values<kWidth>(of.gx + at, gx);
                         });
 }

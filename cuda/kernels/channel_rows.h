@@ -336,7 +336,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
   write_partial(walk, room, sums, Plus{}, partial);
 }
 
-/** Computes gx = scale * g - shift - (x - mean) * from_x, as differentiate_runs. */
+/** Computes gx = scale * g - shift - (x - mean) * unit * from_x, as differentiate_runs. */
 template <class T>
 __global__ void __launch_bounds__(kSpreadThreads)
     packed_norm_gradient_kernel(const __grid_constant__ RowGradients<T> of, const RowSums* totals) {
@@ -345,13 +345,15 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (!walk.has_channels()) return;
   const PackCoefficients<kWidth> own(of.norm, walk.channel);
   const bool through = of.norm.through_statistics;
-  float shift[kWidth], from_x[kWidth];
+  float shift[kWidth], from_x[kWidth], unit[kWidth], centre[kWidth];
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
     const RowSums sums = totals[walk.channel + k];
     const float rstd = of.norm.rstd[walk.channel + k];
     shift[k] = through ? own.scale[k] * (sums.g / of.norm.count) : 0.0f;
-    from_x[k] = through ? slope_of(own.scale[k], rstd, sums.gx / of.norm.count) : 0.0f;
+    unit[k] = through ? op::unit_of(rstd) : 1.0f;
+    centre[k] = own.mean[k] * unit[k];
+    from_x[k] = through ? op::slope_of(own.scale[k], rstd, sums.gx / of.norm.count, unit[k]) : 0.0f;
   }
   walk.template for_each<kRows>(
       [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
@@ -363,7 +365,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 #pragma unroll
           for (int k = 0; k < kWidth; ++k)
             x[i][k] = g[i][k] * own.scale[k] - shift[k] -
-                      ((through ? x[i][k] : own.mean[k]) - own.mean[k]) * from_x[k];
+                      deviation(through ? x[i][k] : own.mean[k], unit[k], centre[k]) * from_x[k];
           store_values<kWidth>(of.gx + places[i], x[i]);
         }
       });

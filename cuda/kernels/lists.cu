@@ -1,6 +1,7 @@
 // List arithmetic: axpby with its check for non-finite elements, and norms in two launches.
 #include "lists.h"
 
+#include "../../optim/norm_sums.h"
 #include "../attach.h"
 #include "../runtime/device.h"
 #include "host_lines.h"
@@ -107,6 +108,10 @@ struct NormKind {
     if (is_max) return sum;
     return p == 2 ? sqrt(sum) : pow(sum, 1 / p);
   }
+  /** Returns the norm that a partial stands for: norm_sums.h. */
+  __device__ double norm(double partial) const {
+    return optim::is_norm(partial) ? optim::norm_of(partial) : root(partial);
+  }
 };
 
 struct PartialNorms {
@@ -116,7 +121,7 @@ struct PartialNorms {
 };
 using NormItems = ItemList<Nothing, PartialNorms>;
 
-/** Combines one value per thread, in a fixed order. The result is valid on thread 0. */
+/** Combines one value per thread, in a fixed order. */
 __device__ inline double combined(const NormKind& kind, double value) {
   MZ_SHARED(double, values, kListThreads);
   values[threadIdx.x] = value;
@@ -126,12 +131,13 @@ __device__ inline double combined(const NormKind& kind, double value) {
       values[threadIdx.x] = kind.combine(values[threadIdx.x], values[threadIdx.x + width]);
   }
   __syncthreads();
-  return values[0];
+  const double all = values[0];
+  __syncthreads();  // values are written again by the next call
+  return all;
 }
 
-template <class C>
-__global__ void __launch_bounds__(kListThreads)
-    partial_norm_kernel(const __grid_constant__ NormItems list) {
+/** Returns the sum of powers of the block's chunk, or its largest magnitude. */
+template <class C> __device__ inline double sum_of_chunk(const NormItems& list) {
   const PartialNorms& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
@@ -144,8 +150,47 @@ __global__ void __launch_bounds__(kListThreads)
     for (int k = 0; k < kListRun; ++k)
       if (k < n) sum = call.kind.combine(sum, call.kind.power(static_cast<double>(xs[k] * factor)));
   });
-  const double all = combined(call.kind, sum);
-  if (threadIdx.x == 0) call.partials[blockIdx.x] = all;
+  return combined(call.kind, sum);
+}
+
+/** Returns the partial of a chunk whose sum of powers is out of range, as norm_sums.h: `sum`, or
+ *  the negative norm, scaled by the largest magnitude. */
+template <class C>
+__device__ __noinline__ double scaled_partial(const NormItems& list, double sum) {
+  const PartialNorms& call = list.rest;
+  const NormKind magnitude{0, true};
+  std::int64_t begin;
+  const auto& item = list.mine(begin);
+  const C factor = static_cast<C>(call.inv_scale.value());
+  const auto over_elements = [&](auto&& f) {
+    for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
+      C xs[kListRun];
+      load_items<C>(item.tensors, kX, item.vectors, at, n, xs);
+      for (int k = 0; k < n; ++k) f(fabs(static_cast<double>(xs[k] * factor)));
+    });
+  };
+  double mine = 0;
+  over_elements([&](double x) { mine = magnitude.combine(mine, x); });
+  const double largest = combined(magnitude, mine);
+  if (!optim::can_divide_by(largest)) return sum;
+  mine = 0;
+  over_elements([&](double x) { mine += call.kind.power(x / largest); });
+  return optim::norm_partial(largest * call.kind.root(combined(call.kind, mine)));
+}
+
+template <class C>
+__global__ void __launch_bounds__(kListThreads)
+    partial_norm_kernel(const __grid_constant__ NormItems list) {
+  const double all = sum_of_chunk<C>(list);
+  if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
+}
+/** Does the same where powers may leave the range of f64. */
+template <class C>
+__global__ void __launch_bounds__(kListThreads)
+    scaled_norm_kernel(const __grid_constant__ NormItems list) {
+  double all = sum_of_chunk<C>(list);
+  if (optim::is_out_of_range<C>(all, list.rest.kind.p)) all = scaled_partial<C>(list, all);
+  if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
 }
 
 /** The partials of an item, for a block of the second launch. */
@@ -162,27 +207,45 @@ struct FinishCall {
   ItemPartials items[kMostPartials];
 };
 
+/** Returns one partial of `count` partials, as norm_sums.h, on all threads. */
+__device__ inline double combined_partials(const NormKind& kind, const double* partials,
+                                           std::int64_t count) {
+  double sum = 0;
+  int has_norms = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kListThreads) {
+    sum = kind.combine(sum, partials[i]);
+    has_norms |= optim::is_norm(partials[i]);
+  }
+  const double all = combined(kind, sum);
+  if (!__syncthreads_or(has_norms)) return all;
+  const NormKind magnitude{0, true};
+  double mine = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kListThreads)
+    mine = magnitude.combine(mine, kind.norm(partials[i]));
+  const double largest = combined(magnitude, mine);
+  if (!optim::can_divide_by(largest)) return largest;
+  mine = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kListThreads)
+    mine += kind.power(kind.norm(partials[i]) / largest);
+  return optim::norm_partial(largest * kind.root(combined(kind, mine)));
+}
+
 /** Computes the norm of each item from its partials, one block per item. */
 __global__ void __launch_bounds__(kListThreads)
     item_norm_kernel(const __grid_constant__ FinishCall call) {
   const ItemPartials& item = call.items[blockIdx.x];
-  double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < item.count; i += kListThreads)
-    sum = call.kind.combine(sum, call.partials[item.first + i]);
-  const double all = combined(call.kind, sum);
+  const double all = combined_partials(call.kind, call.partials + item.first, item.count);
   if (threadIdx.x != 0) return;
-  call.each[item.index] = call.kind.root(all);
+  call.each[item.index] = call.kind.norm(all);
   call.sums[blockIdx.x] = all;
 }
 
 __global__ void __launch_bounds__(kListThreads)
     total_norm_kernel(NormKind kind, const double* sums, std::int64_t count, double* total,
                       float* found_inf) {
-  double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += kListThreads) sum = kind.combine(sum, sums[i]);
-  const double all = combined(kind, sum);
+  const double all = combined_partials(kind, sums, count);
   if (threadIdx.x != 0) return;
-  *total = kind.root(all);
+  *total = kind.norm(all);
   if (found_inf && !finite(*total)) *found_inf = 1;
 }
 
@@ -196,10 +259,14 @@ std::int64_t blocks_of(std::span<const TensorListEntry> items) {
  *  before those with f64. */
 void partial_norms(std::span<const TensorListEntry> items, bool wide, PartialNorms call,
                    runtime::Stream stream) {
+  const double p = call.kind.p;
+  const auto kernel = wide && optim::may_leave_range<double>(p) ? &scaled_norm_kernel<double>
+                      : wide                                    ? &partial_norm_kernel<double>
+                      : optim::may_leave_range<float>(p)        ? &scaled_norm_kernel<float>
+                                                                : &partial_norm_kernel<float>;
   for_lists(items, call, [&](NormItems list) {
     list.rest.partials = call.partials;
-    launch(wide ? &partial_norm_kernel<double> : &partial_norm_kernel<float>,
-           {.blocks = list.blocks, .threads = kListThreads}, stream, list);
+    launch(kernel, {.blocks = list.blocks, .threads = kListThreads}, stream, list);
     call.partials += list.blocks;
   });
 }

@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(kThreads)
     if (pairs.triangle && i == j) continue;
     const std::int64_t place = pairs.place(b, i, j);
     const C distance = y[place];
-    sum += metric.coefficient(g[place], distance) *
-           metric.slope(here - others[j * pairs.length], distance);
+    sum += derivative(metric, metric.coefficient(g[place], distance), g[place],
+                      here - others[j * pairs.length], distance);
   }
   sum = joined(spread, at, room, sum, Plus{});
   if (exists && at.part == 0) gx[row * pairs.length + m] = sum;

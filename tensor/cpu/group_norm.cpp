@@ -51,14 +51,16 @@ template <class C> void forward(Inputs in, Outputs out, double eps) {
                  Normalising<C>{run_mean.data(), scale.data(), shift.data()});
 }
 
-/** The gradient of x: scale * g - shift - (x - mean) * from_x, with coefficients of each run. */
+/** The gradient of x: scale * g - shift - (x * unit - mean) * from_x, with coefficients of each
+ *  run; its mean is multiplied by the unit. */
 template <class C> struct RunGradient {
-  const C *scale, *shift, *mean, *from_x;
+  const C *scale, *shift, *unit, *mean, *from_x;
 
   template <class L> auto at(std::int64_t r) const {
     using V = typename L::V;
-    return [a = L::load(scale + r), q = L::load(shift + r), m = L::load(mean + r),
-            p = L::load(from_x + r)](V g, V x) { return g * a - q - (x - m) * p; };
+    return [a = L::load(scale + r), q = L::load(shift + r), u = L::load(unit + r),
+            m = L::load(mean + r),
+            p = L::load(from_x + r)](V g, V x) { return g * a - q - (x * u - m) * p; };
   }
 };
 
@@ -86,7 +88,7 @@ template <class C> void backward(Inputs in, Outputs out) {
 
   // dx = rstd * (g * w - mean(g * w) - (x - mean) * rstd^2 * mean(g * w * (x - mean))), where the
   // means are over the group.
-  std::vector<C> scale(count), from_x(count), shift(count);
+  std::vector<C> scale(count), from_x(count), shift(count), unit(count);
   const C elements = static_cast<C>(per_group * s.inner);
   for (std::int64_t k = 0; k < s.samples * groups; ++k) {
     GradientSums<C> total;
@@ -100,13 +102,15 @@ template <class C> void backward(Inputs in, Outputs out) {
       const auto run = static_cast<std::size_t>(r);
       scale[run] = weight[static_cast<std::size_t>(r % s.channels)] * rstd[k];
       const C along = total.gx / elements;
-      from_x[run] = op::is_extreme(rstd[k]) ? rstd[k] * (rstd[k] * (rstd[k] * along))
-                                            : rstd[k] * rstd[k] * rstd[k] * along;
+      unit[run] = op::unit_of(rstd[k]);
+      run_mean[run] *= unit[run];
+      from_x[run] = op::slope_of(rstd[k], rstd[k], along, unit[run]);
       shift[run] = rstd[k] * (total.g / elements);
     }
   }
-  map_runs<C, 2>({g, x}, out[0], as_one_sample(s),
-                 RunGradient<C>{scale.data(), shift.data(), run_mean.data(), from_x.data()});
+  map_runs<C, 2>(
+      {g, x}, out[0], as_one_sample(s),
+      RunGradient<C>{scale.data(), shift.data(), unit.data(), run_mean.data(), from_x.data()});
 
   for (std::size_t r = 0; r < count; ++r)
     sums[r].gx *= rstd[r / static_cast<std::size_t>(per_group)];

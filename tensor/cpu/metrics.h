@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "../math/math.h"
 #include "../math/safe_sum.h"
@@ -73,6 +74,14 @@ template <class C> struct Power {
     return d == C(0) ? C(0) : sign_of(d) * math::pow(ratio, p - C(1));
   }
 };
+
+/** Returns the gradient of the difference d at distance y, from coefficient(g, y). */
+template <class C, class Metric>
+MZ_HD C derivative(const Metric& metric, C coefficient, C g, C d, C y) {
+  if constexpr (std::is_same_v<Metric, Euclidean<C>>)
+    if (!math::is_finite(coefficient)) return g * (d / y);
+  return coefficient * metric.slope(d, y);
+}
 
 /** Returns the distance of the vectors a and b, whose elements are 1 and `stride` apart. `sum` is
  *  that of all steps, which may have left the range of C. This is the slow way. */

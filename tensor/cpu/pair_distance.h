@@ -57,12 +57,18 @@ template <class C> class Tiles {
                                       std::int64_t end, const C* g, const C* y, C* gradient) const {
     const std::int64_t width = end - begin;
     alignas(64) C coefficients[kTile], terms[kTile];
-    for (std::int64_t j = 0; j < width; ++j) coefficients[j] = metric.coefficient(g[j], y[j]);
+    bool safe = true;
+    for (std::int64_t j = 0; j < width; ++j) {
+      coefficients[j] = metric.coefficient(g[j], y[j]);
+      safe &= math::is_finite(coefficients[j]);
+    }
     for (std::int64_t m = 0; m < length_; ++m) {
       const C* other = at(begin, m);
       const C here = x[m];
       for (std::int64_t j = 0; j < width; ++j)
         terms[j] = coefficients[j] * metric.slope(here - other[j], y[j]);
+      for (std::int64_t j = 0; !safe && j < width; ++j)
+        terms[j] = derivative(metric, coefficients[j], g[j], here - other[j], y[j]);
       gradient[m] += fold_row(terms, width, C(0), kPlus, kPlus);
     }
   }

@@ -291,13 +291,18 @@ struct Softplus {
     double beta = 1, threshold = 20;
   };
   static void check(Inputs in, const Attrs& attrs);
+  /** Returns the z above which the function is x: from 40 on it rounds to x, and e^z may overflow.
+   */
+  MZ_HD static double linear_above(const Attrs& attrs) {
+    return attrs.threshold < 40 ? attrs.threshold : 40;
+  }
   template <class V> MZ_HD static V forward(const V& x, const Attrs& attrs) {
     const V beta = num<V>(attrs.beta), z = x * beta;
-    return select(z > num<V>(attrs.threshold), x, log1p(exp(z)) / beta);
+    return select(z > num<V>(linear_above(attrs)), x, log1p(exp(z)) / beta);
   }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&, const Attrs& attrs) {
     const V z = x * num<V>(attrs.beta);
-    return select(z > num<V>(attrs.threshold), g, g * sigmoid(z));
+    return select(z > num<V>(linear_above(attrs)), g, g * sigmoid(z));
   }
 };
 

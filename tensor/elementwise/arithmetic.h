@@ -190,8 +190,12 @@ struct Lerp {
                                    .needs = {input(2), input(2), input(0) | input(1)},
                                    .in_place = true};
   template <class V> MZ_HD static V forward(const V& a, const V& b, const V& w) {
+    const V d = b - a;
     // Both forms are exact at their end.
-    return select(w < num<V>(0.5), a + w * (b - a), b - (1 - w) * (b - a));
+    const V near = select(w < num<V>(0.5), V(a + w * d), V(b - (1 - w) * d));
+    // Where the difference leaves the range, or one end is infinite, the ends are weighted.
+    const V far = select(w == 0, a, select(w == 1, b, V((1 - w) * a + w * b)));
+    return select((d == INFINITY) | (d == -INFINITY), far, near);
   }
   template <int I, class V>
   MZ_HD static V gradient(const V& g, const V& a, const V& b, const V& w) {

@@ -37,7 +37,9 @@ struct Asinh {
       unary("asinh", Precision::match, "area hyperbolic sine", input(0));
   template <class V> MZ_HD static V forward(const V& x) { return asinh(x); }
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) {
-    return g / sqrt(1 + x * x);
+    // Beyond 1e18 the root is |x|, although the square may leave the range.
+    const V size = select(x < 0, V(-x), x), small = select(size > num<V>(1e18), num<V>(0), x);
+    return g / select(size > num<V>(1e18), size, V(sqrt(1 + small * small)));
   }
 };
 

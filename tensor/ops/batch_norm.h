@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../core/op.h"
+#include "../math/safe_sum.h"
 
 namespace mezzo::op {
 
@@ -103,6 +104,16 @@ template <class C> MZ_HD C normalised(C x, C mean, C scale, C shift) {
 /** Returns whether the square of rstd may leave the range of f32. The factors of a gradient are
  * then multiplied in another order. */
 template <class C> MZ_HD bool is_extreme(C rstd) { return rstd < C(0x1p-60) || rstd > C(0x1p60); }
+
+/** Returns what x - mean is multiplied by in a gradient: a power of two near rstd if that is
+ *  extreme, else 1. */
+template <class C> MZ_HD C unit_of(C rstd) {
+  return is_extreme(rstd) ? math::scale_of(C(1) / rstd) : C(1);
+}
+/** Returns scale * rstd^2 * along / unit, the factor of (x - mean) * unit in a gradient. */
+template <class C> MZ_HD C slope_of(C scale, C rstd, C along, C unit) {
+  return is_extreme(rstd) ? scale * (rstd / unit * (rstd * along)) : scale * rstd * rstd * along;
+}
 
 /** Returns the largest value that rounds to 0 in a dtype: half its smallest subnormal, a tie that
  *  rounds to even. Returns 0 for other dtypes. */

@@ -82,7 +82,9 @@ namespace detail {
 /** Returns low + u * (high - low). If rounding gives the excluded upper end, the next value below
  *  it is returned. */
 template <class V> MZ_HD inline V scaled_uniform(V u, V low, V high) {
-  const V value = low + u * (high - low);
+  const V width = high - low;
+  // The width of a range such as [-3e38, 3e38) is infinite.
+  const V value = width - width == V(0) ? low + u * width : (V(1) - u) * low + u * high;
   if (value < high) return value;
   const V below = std::nextafter(high, low);
   return below > low ? below : low;

@@ -243,6 +243,42 @@ TEST_CASE("GradScaler accumulates across steps as a plain training does", "[grad
     }
 }
 
+TEST_CASE("GradScaler accepts gradients of a loss that is not scaled after unscale_",
+          "[gradients]") {
+  const Factor net({1});
+  optim::SGD optimizer(net.parameters(), {.lr = 0.25});
+  amp::GradScaler scaler({.init_scale = 1024});
+  scaler.scale(loss_with(net, {2})).backward();
+  scaler.unscale_(optimizer);
+  loss_with(net, {1}).backward();
+  scaler.step(optimizer);
+  CHECK(values(net.w) == Values{0.25});
+}
+
+TEST_CASE("GradScaler does not use what a backward pass added after unscale_", "[gradients]") {
+  for (const bool had_gradient : {true, false})
+    for (const bool adds : {true, false}) {
+      INFO("had a gradient " << had_gradient << ", adds " << adds);
+      const Factor net({1}), other({1});
+      optim::SGD optimizer(net.parameters(), {.lr = 0.25});
+      amp::GradScaler scaler({.init_scale = 1024});
+      if (had_gradient) scaler.scale(loss_with(net, {2})).backward();
+      if (!had_gradient) scaler.scale(loss_with(other, {2})).backward();
+      scaler.unscale_(optimizer);
+      if (adds) {
+        scaler.scale(loss_with(net, {2})).backward();
+        CHECK_THROWS_WITH_AS_TEXT(scaler.step(optimizer), StateError, "after unscale_");
+        CHECK(values(net.w) == Values{1});
+        continue;
+      }
+      // A backward pass through other weights does no harm.
+      scaler.scale(loss_with(other, {2})).backward();
+      if (had_gradient) optim::clip_grad_norm(net.parameters(), 1);
+      scaler.step(optimizer);
+      CHECK(values(net.w)[0] == Approx(had_gradient ? 0.75 : 1));
+    }
+}
+
 // ---- removed gradients --------------------------------------------------------------------------
 
 TEST_CASE("a gradient that was removed between two scopes is gone at every level", "[gradients]") {

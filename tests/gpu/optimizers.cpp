@@ -152,6 +152,35 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and glo
   CHECK(flag.item<float>() == 1);
 }
 
+TEST_CASE("norms whose powers leave the range of f64 on the device", "[gpu][optim]") {
+  NEED_DEVICE();
+  struct Case {
+    DType dtype;
+    double size, p;
+  };
+  const Case cases[] = {{f32, 5e37, 9},   {f32, 1e-40, 9},  {bf16, 1e-37, 12}, {f64, 1e200, 2},
+                        {f64, 1e-200, 2}, {f64, 1e-310, 3}, {f64, 1e300, 0.5}};
+  for (const Case& c : cases)
+    for (const double beside : {0.0, 1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+      INFO(name(c.dtype) << " " << c.size << ", order " << c.p << ", beside " << beside);
+      const Tensor x = ones({70001}, c.dtype), y = full({5}, 3 * c.size, c.dtype);
+      x.mul_(c.size * 0.5);
+      x.select(0, 70000).fill_(4 * c.size);
+      const std::vector<Tensor> host{x, zeros({9000}, c.dtype), full({3}, beside, c.dtype), y};
+      std::vector<Tensor> device;
+      for (const Tensor& t : host) device.push_back(t.to(kDevice));
+      const auto expected = optim::norms(host, {.p = c.p});
+      const auto got = optim::norms(device, {.p = c.p});
+      const auto check = [](double a, double b) {
+        CHECK((a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= 1e-10 * b));
+      };
+      for (std::size_t i = 0; i < host.size(); ++i)
+        check(values(got.each)[i], values(expected.each)[i]);
+      check(values(got.total)[0], values(expected.total)[0]);
+      CHECK(values(got.each)[3] == Approx(3 * c.size * std::pow(5, 1 / c.p)).epsilon(1e-2));
+    }
+}
+
 TEST_CASE("sessions train the same on the device and on the CPU", "[gpu][amp]") {
   NEED_DEVICE();
   const std::string level = GENERATE(from_range(levels::names()));

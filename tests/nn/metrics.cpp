@@ -141,3 +141,33 @@ TEST_CASE("metrics refuse what they cannot count") {
   CHECK_THROWS_WITH_AS_TEXT(score.compute(), StateError, "too few");
   CHECK_THROWS_AS(score.update(ones({2, 2}), ones({2, 2})), ShapeError);
 }
+
+TEST_CASE("what is left out has no effect, and what is not finite shows") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  // The score of an ignored sample decides nothing: neither logits nor NaN.
+  for (const double garbage : {5.0, -inf, nan}) {
+    INFO(garbage);
+    const Tensor scores = tensor({0.2, 0.8, garbage}), target = classes({0, 1, -1});
+    Accuracy accuracy({.ignore_index = -1});
+    accuracy.update(scores, target);
+    CHECK(accuracy.compute().item() == 1);
+    AUROC area({.ignore_index = -1});
+    area.update(scores, target);
+    CHECK(area.compute().item() == 1);
+    AUROC of_classes({.num_classes = 2, .ignore_index = -1});
+    of_classes.update(tensor({{0.8, 0.2}, {0.2, 0.8}, {garbage, garbage}}), target);
+    CHECK(of_classes.compute().item() == 1);
+  }
+  MeanMetric mean;
+  mean.update(inf, 0);
+  mean.update(tensor({nan, 1}), 0);
+  mean.update(3.0, 2);
+  CHECK(mean.compute().item() == 3);
+  for (const double odd : {inf, nan}) {
+    R2Score of_targets, of_predictions;
+    of_targets.update(tensor({1., 2, 3}), tensor({odd, 2, 2}));
+    of_predictions.update(tensor({odd, 2, 3}), tensor({1., 2, 2}));
+    CHECK(std::isnan(of_targets.compute().item()));
+    CHECK(!std::isfinite(of_predictions.compute().item()));
+  }
+}

@@ -1,7 +1,9 @@
 // Norms, means and variances of numbers whose powers and sums leave the range of their type
 // although the result does not.
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "../support/catch.h"
 #include "samples.h"
@@ -255,14 +257,14 @@ TEST_CASE("norm layers of huge numbers have mean square 1", "[ops][edges]") {
 }
 
 TEST_CASE("gradients of norm layers of huge numbers", "[ops][edges]") {
-  constexpr double kSize = 1e20;
   const TensorOptions options{.dtype = f64, .device = test_device()};
-  for (const std::int64_t n : {8, 7}) {
+  const std::pair<double, std::int64_t> cases[] = {{1e20, 8}, {1e20, 7}, {1e25, 8}, {1e36, 8}};
+  for (const auto& [size, n] : cases) {
     const Tensor plain = sin(arange(static_cast<double>(4 * 4 * n), options)).view({4, 4, n});
     const Tensor weight = cos(arange(static_cast<double>(4 * 4 * n), options)).view({4, 4, n});
     const auto compare = [&](const char* what, auto&& layer) {
       for (const bool create_graph : {false, true}) {
-        INFO(what << ", " << n << ", create_graph " << create_graph);
+        INFO(what << ", " << size << ", " << n << ", create_graph " << create_graph);
         const auto gradient = [&](const Tensor& x, double eps) {
           const Tensor leaf = x.clone().requires_grad_();
           return grad({sum(layer(leaf, eps) * weight.to(x.dtype()))}, {leaf},
@@ -270,11 +272,12 @@ TEST_CASE("gradients of norm layers of huge numbers", "[ops][edges]") {
               .to(f64);
         };
         const Tensor expected = gradient(plain, 0) + 10;
-        check_near(gradient((plain * kSize).to(f32), 1e-5) * kSize + 10, values(expected), 1e-5);
+        check_near(gradient((plain * size).to(f32), 1e-5) * size + 10, values(expected), 1e-5);
       }
     };
-    compare("layer", [n](const Tensor& x, double eps) { return layer_norm(x, {n}, {.eps = eps}); });
-    compare("rms", [n](const Tensor& x, double eps) { return rms_norm(x, {n}, {.eps = eps}); });
+    compare("layer",
+            [n = n](const Tensor& x, double eps) { return layer_norm(x, {n}, {.eps = eps}); });
+    compare("rms", [n = n](const Tensor& x, double eps) { return rms_norm(x, {n}, {.eps = eps}); });
     compare("group", [](const Tensor& x, double eps) { return group_norm(x, 2, {.eps = eps}); });
     compare("instance", [](const Tensor& x, double eps) { return instance_norm(x, {.eps = eps}); });
     compare("batch", [](const Tensor& x, double eps) {
@@ -300,6 +303,130 @@ TEST_CASE("second derivatives of norms of huge and tiny numbers", "[ops][edges]"
 }
 
 // ---- pooling ------------------------------------------------------------------------------------
+
+TEST_CASE("local_response_norm of tiny numbers returns them", "[ops][edges]") {
+  for (const Size& size : {Size{f32, 1e-20}, {bf16, 1e-30}, {f64, 1e-200}, {f32, 1e-8}}) {
+    INFO(name(size.dtype) << " " << size.of);
+    const Values x{size.of, -2 * size.of, 3 * size.of, 4 * size.of};
+    check_with_gradient([](const Tensor& t) { return local_response_norm(t, 2); },
+                        made(x, {1, 2, 2}, size.dtype), x, {1, 1, 1, 1}, error_of(size.dtype));
+  }
+}
+
+TEST_CASE("recorded gradients of norm layers of tiny numbers are those of the kernels",
+          "[ops][edges]") {
+  const std::function<Tensor(const Tensor&)> layers[] = {
+      [](const Tensor& x) { return layer_norm(x, {4}); },
+      [](const Tensor& x) { return rms_norm(x, {4}, {.eps = 1e-6}); },
+      [](const Tensor& x) { return batch_norm(x, {.training = true}); },
+      [](const Tensor& x) { return batch_norm_relu(x, {.training = true}); },
+      [](const Tensor& x) { return group_norm(x, 2); },
+      [](const Tensor& x) {
+        return instance_norm(x.view({1, 3, 4}));
+      },
+  };
+  for (const Size& size :
+       {Size{f32, 1e-8}, {f32, 1e-12}, {f32, 1e-20}, {bf16, 1e-20}, {f32, 1e-37}, {f64, 1e-200}})
+    for (std::size_t i = 0; i < std::size(layers); ++i) {
+      INFO(name(size.dtype) << " " << size.of << ", layer " << i);
+      Values numbers, weights;
+      for (int k = 0; k < 12; ++k) {
+        numbers.push_back(size.of * std::sin(1.7 * k));
+        weights.push_back(std::cos(2.9 * k));
+      }
+      const Tensor x = made(numbers, {3, 4}, size.dtype).requires_grad_();
+      const Tensor w = made(weights, {3, 4}, size.dtype);
+      const auto gradient = [&](bool create_graph) {
+        const Tensor y = layers[i](x).view({3, 4});
+        return grad({sum(y * w)}, {x}, {.create_graph = create_graph})[0];
+      };
+      const Values expected = values(gradient(false)), got = values(gradient(true));
+      double largest = 0;
+      for (const double e : expected) largest = std::max(largest, std::fabs(e));
+      CHECK(largest > 100);
+      for (std::size_t k = 0; k < 12; ++k)
+        CHECK(std::fabs(got[k] - expected[k]) <= error_of(size.dtype) * largest);
+    }
+}
+
+TEST_CASE("cosine_embedding_loss of tiny vectors has a finite gradient", "[ops][edges]") {
+  for (const DType dtype : {f32, bf16, f64})
+    for (const double size : {1e-20, 1e-37}) {
+      INFO(name(dtype) << " " << size);
+      const Tensor x = made({size, 2 * size}, dtype).requires_grad_(), y = made({3, 4}, dtype);
+      const Tensor loss = cosine_embedding_loss(x, y, tensor(1., {.device = test_device()}));
+      check_near(loss, {1});
+      // cos = x y / (|y| 1e-6).
+      check_near(grad(loss, x), {-0.6e6, -0.8e6}, error_of(dtype));
+    }
+}
+
+TEST_CASE("the gradient of a norm is 0 at zeros beside tiny numbers", "[ops][edges]") {
+  for (const double p : {1.5, 3.0, 9.0})
+    for (const double size : {1e-7, 1e-30, 1.0, 1e20}) {
+      INFO(p << " " << size);
+      check_with_gradient([&](const Tensor& x) { return norm(x, {}, {.p = p}); },
+                          made({0, size, 0}), {size}, {0, 1, 0});
+      const Values row = second([&](const Tensor& x) { return norm(x, {}, {.p = p}); },
+                                made({0, size, 0}), {1, 1, 1});
+      CHECK(std::fabs(row[1]) * size < 1e-5);
+      CHECK((row[0] == 0 || p < 2));
+    }
+}
+
+TEST_CASE("gradients of distances as small as subnormal numbers", "[ops][edges]") {
+  const double size = 0x1p-140;
+  const auto distance = [](const Tensor& x) { return cdist(x, zeros_like(x).detach()) * 4.0; };
+  check_with_gradient(distance, made({3 * size, 4 * size}, {1, 2}), {20 * size}, {2.4, 3.2});
+  check_with_gradient([](const Tensor& x) { return pdist(x) * 4.0; },
+                      made({3 * size, 4 * size, 0, 0}, {2, 2}), {20 * size},
+                      {2.4, 3.2, -2.4, -3.2});
+  const double tiny = 1e-20;  // the second derivatives are u^2 / |x|^3
+  const Values row = second([](const Tensor& x) { return cdist(x, zeros_like(x).detach()); },
+                            made({3 * tiny, 4 * tiny}, {1, 2}), {4, -3});
+  CHECK(row[0] == Approx(4 / (5 * tiny)).epsilon(1e-5));
+  CHECK(row[1] == Approx(-3 / (5 * tiny)).epsilon(1e-5));
+}
+
+TEST_CASE("terms of losses and activations whose parts leave the range", "[ops][edges]") {
+  for (const DType dtype : {f32, bf16}) {
+    INFO(name(dtype));
+    const Tensor x = made({2e20}, dtype).requires_grad_(), zero = made({0}, dtype);
+    const Tensor var = made({1e20}, dtype).requires_grad_();
+    const double t = x.item<double>(), v = var.item<double>();
+    const Tensor loss = nn::GaussianNLLLoss{}(x, zero, var);
+    check_near(loss, {t * t / v / 2}, error_of(dtype));
+    check_near(grad({loss}, {x})[0], {t / v}, error_of(dtype));
+    check_near(grad({nn::GaussianNLLLoss{}(x, zero, var)}, {var})[0], {-t * t / v / v / 2},
+               error_of(dtype));
+    check_with_gradient([](const Tensor& at) { return asinh(at); }, made({2e20, -2e20}, dtype),
+                        {std::asinh(t), -std::asinh(t)}, {1 / t, 1 / t}, error_of(dtype));
+    check_with_gradient(
+        [](const Tensor& at) { return softplus(at, {.beta = 2, .threshold = 1000}); },
+        made({100, 30, -300}, dtype), {100, 30, 0}, {1, 1, 0}, error_of(dtype));
+  }
+  CHECK(values(softplus(made({60000}, f16), {.threshold = 1e6}))[0] == 60000);
+  const Tensor target = made({3e19}, bf16).requires_grad_(), rate = made({2.8e19}, bf16);
+  const Tensor loss = poisson_nll_loss(rate, target, {.log_input = false, .full = true});
+  const double t = target.item<double>(), r = rate.item<double>();
+  check_near(grad(loss, target), {std::log(t / r) + 0.5 / t}, 1e-2);
+}
+
+TEST_CASE("interpolation between numbers whose difference leaves the range", "[ops][edges]") {
+  for (const DType dtype : {f32, bf16, f64}) {
+    INFO(name(dtype));
+    const double most = dtype == f64 ? 0x1p1023 : 0x1p127;
+    const Tensor low = made({-most, -kInf, 1, 5, kNan}, dtype),
+                 high = made({most, 2, kInf, kInf, 1}, dtype);
+    check_near(lerp(low, high, 0.75), {most / 2, -kInf, kInf, kInf, kNan}, error_of(dtype));
+    check_near(lerp(low, high, 0.25), {-most / 2, -kInf, kInf, kInf, kNan}, error_of(dtype));
+    check_near(lerp(low, high, 0), {-most, -kInf, 1, 5, kNan}, 0);
+    check_near(lerp(low, high, 1), {most, 2, kInf, kInf, kNan}, 0);
+    check_near(quantile(made({-most, most}, dtype), 0.25), {-most / 2}, error_of(dtype));
+    check_near(quantile(made({-kInf, 2, 3, kInf}, dtype), 0.25), {-kInf});
+    check_near(quantile(made({-kInf, 2, 3, kInf}, dtype), 0.75), {kInf});
+  }
+}
 
 TEST_CASE("lp_pool is the norm of each window", "[ops][edges]") {
   for (const DType dtype : {f16, bf16, f32, f64}) {
@@ -357,6 +484,9 @@ TEST_CASE("a number given as an argument is rounded once", "[ops][numbers]") {
     }
     all(clamp(low, {.min = given}));
     all(threshold(x, 0, given));
+    all(nan_to_num(made({kNan, kNan}, dtype), {.nan = given}));
+    all(nan_to_num(made({kInf, kInf}, dtype), {.posinf = given}));
+    all(nan_to_num(made({-kInf, -kInf}, dtype), {.neginf = given}));
     all(threshold_(x.clone(), 0, given));
     all(hardtanh(low, {.min = given, .max = 9}));
     all(hardtanh(high, {.min = -9, .max = given}));
@@ -380,6 +510,22 @@ TEST_CASE("a number given as an argument is rounded once", "[ops][numbers]") {
 }
 
 // ---- random numbers -----------------------------------------------------------------------------
+
+TEST_CASE("uniform numbers of a range whose width is infinite", "[ops][edges]") {
+  for (const DType dtype : {f32, bf16, f16, f64}) {
+    INFO(name(dtype));
+    const double most = dtype == f64 ? 1.7e308 : dtype == f16 ? 65504 : 3.3e38;
+    manual_seed(1);
+    const Tensor x = zeros({4096}, {.dtype = dtype, .device = test_device()});
+    uniform_(x, -most, most);
+    const Tensor shares = x.to(f64) / most;
+    CHECK(amax(shares).item<double>() < 1);
+    CHECK(amax(shares).item<double>() > 0.99);
+    CHECK(amin(shares).item<double>() < -0.99);
+    CHECK(std::fabs(mean(shares).item<double>()) < 0.05);
+    if (dtype != f64) CHECK_THROWS_AS(uniform_(x, 0, 1e39), ValueError);
+  }
+}
 
 TEST_CASE("uniform numbers of every dtype stay below the upper end", "[ops][edges]") {
   constexpr std::int64_t kCount = 1 << 20;

@@ -82,3 +82,77 @@ TEST_CASE("clip_grad_value clamps") {
   CHECK_THROWS_AS(optim::clip_grad_value(std::vector{p}, -1), ValueError);
   CHECK_THROWS_AS(optim::clip_grad_norm(std::vector{p}, -1), ValueError);
 }
+
+// ---- powers out of range ------------------------------------------------------------------------
+
+namespace {
+
+/** A list of gradients 3 * size and 4 * size in tensors of their own, with zeros beside them. */
+struct Sized {
+  DType dtype;
+  double size, p;
+
+  double norm() const {
+    return std::isinf(p) ? 4 * size : size * std::pow(std::pow(3, p) + std::pow(4, p), 1 / p);
+  }
+  std::vector<Tensor> tensors() const {
+    return {tensor({0., 3 * size}, {.dtype = dtype}), zeros({5000}, {.dtype = dtype}),
+            tensor({4 * size}, {.dtype = dtype})};
+  }
+};
+const Sized kSized[] = {
+    {f32, 5e37, 9},   {f32, 5e37, 20},    {f32, 1e34, 9},    {f32, 0x1p-135, 9}, {f32, 1e-35, 20},
+    {f32, 5e37, 2},   {f32, 0x1p-135, 2}, {bf16, 5e37, 12},  {bf16, 1e-37, 12},  {f16, 1e4, 80},
+    {f64, 1e200, 2},  {f64, 4e307, 2},    {f64, 1e-200, 2},  {f64, 1e-310, 2},   {f64, 1e155, 3},
+    {f64, 1e-150, 3}, {f64, 1e300, 0.5},  {f64, 1e-300, 20}, {f64, 1e300, kInf}};
+
+}  // namespace
+
+TEST_CASE("norms of lists whose powers leave the range of f64") {
+  for (const Sized& sized : kSized) {
+    INFO(name(sized.dtype) << " " << sized.size << ", order " << sized.p);
+    const double error = sized.dtype == f32 || sized.dtype == f64 ? 1e-6 : 1e-2;
+    const std::vector<Tensor> list = sized.tensors();
+    const optim::Norms norms = optim::norms(list, {.p = sized.p});
+    CHECK(norms.total.item<double>() == Approx(sized.norm()).epsilon(error));
+    const std::vector<double> each = norms.each.to_vector<double>();
+    CHECK(each[0] == Approx(3 * sized.size).epsilon(error));
+    CHECK(each[1] == 0);
+    CHECK(each[2] == Approx(4 * sized.size).epsilon(error));
+    CHECK(optim::norms(std::vector{list[1]}, {.p = sized.p}).total.item<double>() == 0);
+  }
+}
+
+TEST_CASE("norms of chunks of very different sizes") {
+  for (const double p : {2.0, 9.0}) {
+    const Tensor x = ones({200000}, f64), y = full({70000}, 1e-200, f64);
+    x.narrow(0, 150000, 2).fill_(1e200);
+    y.narrow(0, 69999, 1).fill_(1e-170);
+    const optim::Norms norms = optim::norms(std::vector{x, y}, {.p = p});
+    CHECK(norms.total.item<double>() == Approx(1e200 * std::pow(2, 1 / p)).epsilon(1e-12));
+    CHECK(norms.each.to_vector<double>()[1] == Approx(1e-170).epsilon(1e-12));
+    // An infinity or a NaN beside them stays what it is.
+    x.narrow(0, 7, 1).fill_(kInf);
+    CHECK(optim::norms(std::vector{x, y}, {.p = p}).total.item<double>() == kInf);
+    y.narrow(0, 7, 1).fill_(std::nan(""));
+    CHECK(std::isnan(optim::norms(std::vector{x, y}, {.p = p}).total.item<double>()));
+  }
+}
+
+TEST_CASE("clip_grad_norm of gradients whose powers leave the range of f64") {
+  for (const Sized& sized : kSized) {
+    // 1e-6 is added to the norm before the division: tiny gradients are not clipped.
+    if (sized.size < 1 || sized.norm() > (sized.dtype == f64 ? 1e308 : 3e38)) continue;
+    INFO(name(sized.dtype) << " " << sized.size << ", order " << sized.p);
+    std::vector<Tensor> params;
+    for (const Tensor& g : sized.tensors()) {
+      params.push_back(zeros_like(g).requires_grad_());
+      params.back().set_grad(g);
+    }
+    const double most = sized.norm() / 2;
+    const Tensor norm = optim::clip_grad_norm(params, most, {.norm_type = sized.p});
+    CHECK(norm.item<double>() == Approx(sized.norm()).epsilon(1e-2));
+    CHECK(params[0].grad().to_vector<double>()[1] == Approx(1.5 * sized.size).epsilon(1e-2));
+    CHECK(params[2].grad().item<double>() == Approx(2 * sized.size).epsilon(1e-2));
+  }
+}
