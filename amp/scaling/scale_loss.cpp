@@ -100,7 +100,8 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                                      : unscaled;
   if (multiplies) {
     passes_ = backward_passes();
-    loss_ = watched(loss_, reached_ = std::make_shared<std::atomic<bool>>(false));
+    reached_ = std::make_shared<std::atomic<bool>>(false);
+    loss_ = watched(loss_, reached_, kOp);
   }
   if (!links_.empty()) scaler().losses.note(unscaled, links_[0]->steps + 1);
   for (const auto& link : links_) link->clock->join_capture();
@@ -281,6 +282,7 @@ void ScaledLoss::leave() {
   core_->cache.end_round();
   core_ = nullptr;
   loss_ = {};
+  reached_ = nullptr;  // a backward pass from the loss is refused from here on
 }
 
 ScaledLoss::ScaledLoss(ScaledLoss&& other) noexcept = default;

@@ -223,6 +223,33 @@ TEST_CASE("GradScaler accepts accumulated gradients, several losses and gradient
 
 // ---- the optimizer of another net ---------------------------------------------------------------
 
+TEST_CASE("backward of the scaled loss after the scope is refused where there is a scale") {
+  const std::string level = GENERATE(from_range(levels::names()));
+  Trained t(level);
+  train_step(t.net, t.optimizer);
+  const auto before = t.weights();
+  for (const bool as_object : {false, true}) {
+    t.optimizer.zero_grad();
+    Tensor kept;
+    if (as_object) {
+      auto scope = amp::scale_loss(loss_of(t.net), t.optimizer);
+      kept = scope.loss();
+    } else {
+      amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor& scaled) { kept = scaled; });
+    }
+    if (!scales(level)) {
+      CHECK_NOTHROW(kept.backward());
+      continue;
+    }
+    CHECK_THROWS_WITH_AS_TEXT(kept.backward(), StateError,
+                              "backward of a scaled loss after the end of its scope");
+    CHECK_THROWS_AS(t.optimizer.step(), StateError);
+    CHECK(t.weights() == before);
+  }
+  t.optimizer.zero_grad();
+  CHECK(train_step(t.net, t.optimizer) == amp::StepResult::stepped);
+}
+
 TEST_CASE("initialize refuses the optimizer of another net and names what it lacks") {
   const std::string level = GENERATE(from_range(levels::names()));
   Net net, other;
