@@ -86,12 +86,14 @@ void require_shapes(const char* name, const Tensor& preds, const Tensor& target,
   if (preds.shape() == expected) return;
   const bool is_binary = labels == 0 && classes == 0 && preds.dim() == target.dim() + 1;
   const bool is_multilabel = classes > 0 && preds.shape() == target.shape();
-  fail<ShapeError>(name, {.what = "predictions do not fit the targets",
-                          .got = str(str(preds), " and ", str(target)),
-                          .expected = str("predictions ", str(expected)),
-                          .hint = is_binary       ? "scores of several classes need num_classes"
-                                  : is_multilabel ? "several labels for each sample need num_labels"
-                                                  : ""});
+  fail<ShapeError>(
+      name, {.what = "predictions do not fit the targets",
+             .got = str(str(preds), " and ", str(target)),
+             .expected = str("predictions ", str(expected)),
+             .hint = is_binary       ? "scores of several classes need num_classes"
+                     : is_multilabel ? "several labels for each sample need num_labels; classes "
+                                       "of one-hot targets are argmax(target, {.dim = 1})"
+                                     : ""});
 }
 
 /** Throws ValueError unless the options of a metric of classes are in range. */
@@ -240,6 +242,9 @@ ClassCounts::ClassCounts(const char* name, const ScoreOptions& options, bool joi
                             .expected = "0..1"});
 }
 
+/** The prediction of scores that are NaN: out of range. */
+constexpr int kNoClass = -1;
+
 Tensor ClassCounts::predicted(const Tensor& preds, const Tensor& target) const {
   const bool scores = is_floating(preds.dtype());
   if (!scores) {
@@ -249,11 +254,13 @@ Tensor ClassCounts::predicted(const Tensor& preds, const Tensor& target) const {
     return preds.to(i64);
   }
   require_shapes(name_, preds, target, options_.num_classes, options_.num_labels);
-  if (options_.num_classes == 0) return (probabilities(preds) > options_.threshold).to(i64);
-  const Tensor best = argmax(preds, {.dim = 1});
+  if (options_.num_classes == 0)
+    return where(isnan(preds), kNoClass, (probabilities(preds) > options_.threshold).to(i64));
+  const Tensor best =
+      where(isnan(amax(preds, {1})), kNoClass, argmax(preds, {.dim = 1}));  // amax() returns NaN
   if (options_.top_k == 1) return best;
   const Tensor chosen = topk(preds, options_.top_k, {.dim = 1}).indices;
-  return where(any(chosen == target.unsqueeze(1), {1}), target, best);
+  return where((best != kNoClass) & any(chosen == target.unsqueeze(1), {1}), target, best);
 }
 
 void ClassCounts::update(const Tensor& preds, const Tensor& target) {
@@ -298,7 +305,8 @@ Counts ClassCounts::counts() const {
     fail<ValueError>(name_, {.what = "classes are out of range",
                              .got = str(all.back(), " predictions or targets"),
                              .expected = str("0..", classes() - 1),
-                             .hint = "targets that have no class need ignore_index"});
+                             .hint = "targets that have no class need ignore_index; scores that "
+                                     "are NaN have no class"});
   all.resize(static_cast<std::size_t>(size()));
   if (std::all_of(all.begin(), all.end(), [](std::int64_t n) { return n == 0; }))
     refuse_empty(name_);
@@ -416,12 +424,20 @@ Tensor AUROC::compute() const {
                                            : scalar(weighted_mean(areas, weights));
 }
 
+namespace {
+
+void require_weight(double weight) {
+  if (!(weight >= 0) || std::isinf(weight))
+    fail<ValueError>("MeanMetric", {.what = "a weight is out of range",
+                                    .got = str(weight),
+                                    .expected = "a finite number, at least 0"});
+}
+
+}  // namespace
+
 void MeanMetric::update(const Tensor& value, double weight) {
   const NoGrad no_grad;
-  if (!(weight >= 0))
-    fail<ValueError>(
-        "MeanMetric",
-        {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
+  require_weight(weight);
   if (value.dtype() == boolean)
     fail<DtypeError>("MeanMetric", {.what = "expected numbers", .got = str(value)});
   if (value.numel() == 0) return;
@@ -431,10 +447,7 @@ void MeanMetric::update(const Tensor& value, double weight) {
 }
 
 void MeanMetric::update(double value, double weight) {
-  if (!(weight >= 0))
-    fail<ValueError>(
-        "MeanMetric",
-        {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
+  require_weight(weight);
   sum_ += value * weight;
   weight_ += weight;
 }

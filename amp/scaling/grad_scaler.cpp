@@ -109,6 +109,48 @@ void GradScaler::require_scaled(std::string_view op) const {
   if (!used_) refuse(op, "no loss has been scaled yet", "call scaler.scale(loss).backward() first");
 }
 
+namespace {
+
+/** A gradient that unscale_() has unscaled, as it is when a backward pass begins. */
+struct UnscaledGradient {
+  Tensor param, grad;
+  std::uint32_t version;
+};
+
+std::vector<UnscaledGradient> gradients_now(
+    const std::vector<std::shared_ptr<AmpOptimizerState>>& states) {
+  std::vector<UnscaledGradient> out;
+  for (const auto& state : states)
+    if (state->optimizer() && state->unscaled && !state->stepped)
+      each_slot(*state->optimizer(), [&](const optim::Slot& slot) {
+        const Tensor grad = slot.param.grad();
+        out.push_back({slot.param, grad, grad.defined() ? grad.version() : 0});
+      });
+  return out;
+}
+
+/** Throws at the end of the running backward pass if it has added to gradients of optimizers whose
+ *  gradients are unscaled already. Does nothing in grad(), which adds to none. */
+void refuse_late_gradients(const std::vector<std::shared_ptr<AmpOptimizerState>>& states) {
+  const auto check = [before = gradients_now(states)](const std::exception_ptr&) {
+    for (const UnscaledGradient& was : before) {
+      const Tensor grad = was.param.grad();
+      if (!grad.defined() || (grad.is_same(was.grad) && grad.version() == was.version)) continue;
+      fail<StateError>("GradScaler",
+                       {.what = "backward after unscale_ adds scaled gradients to unscaled ones",
+                        .got = str("a gradient of ", was.param),
+                        .expected = "unscale_ after the last backward pass of the step",
+                        .hint = "call zero_grad() and update() to drop them"});
+    }
+  };
+  try {
+    at_end_of_backward(check);
+  } catch (const StateError&) {  // no backward() runs
+  }
+}
+
+}  // namespace
+
 Tensor GradScaler::scale(const Tensor& x) {
   if (!enabled_) return x;
   if (!x.defined() || !is_floating(x.dtype()))
@@ -116,7 +158,11 @@ Tensor GradScaler::scale(const Tensor& x) {
                      {.what = "expected a floating-point tensor", .got = str(x)});
   used_ = scaled_since_update_ = true;
   scaler_->losses.note(x, iteration_);
-  return watched(scaler_->times(x), reached_);
+  std::vector<std::shared_ptr<AmpOptimizerState>> unscaled;
+  for (const auto& state : optimizers_)
+    if (state->unscaled && !state->stepped) unscaled.push_back(state);
+  if (unscaled.empty()) return watched(scaler_->times(x), reached_);
+  return watched(scaler_->times(x), reached_, {}, [unscaled] { refuse_late_gradients(unscaled); });
 }
 
 namespace {
@@ -266,7 +312,9 @@ void GradScaler::update() {
   if (!enabled_) return;
   require_scaled(op);
   const std::vector<AmpOptimizerState*> used = used_optimizers();
-  if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
+  if (used.empty())
+    refuse(op, "neither unscale_ nor step was called since the last update",
+           "call scaler.step(optimizer) instead of optimizer.step()");
   bool any = false;
   for (AmpOptimizerState* const state : used) {
     any = any || state->had_gradients;

@@ -1,5 +1,7 @@
 #include "watched_loss.h"
 
+#include <utility>
+
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/node.h"
 #include "../../tensor/core/error.h"
@@ -12,8 +14,8 @@ namespace {
 class WatchedNode final : public Node {
  public:
   WatchedNode(const Tensor& x, const std::shared_ptr<std::atomic<bool>>& reached,
-              std::string_view scope)
-      : reached_(reached), scope_(scope) {
+              std::string_view scope, std::function<void()> begins)
+      : reached_(reached), scope_(scope), begins_(std::move(begins)) {
     follow(gradient_edge(x));
   }
   Grads apply(Grads gy) override {
@@ -24,6 +26,7 @@ class WatchedNode final : public Node {
                                 .expected = "scaled.backward() in the body of scale_loss, or "
                                             "scope.loss().backward() before scope.close()"});
     if (reached && gy[0].defined()) *reached = true;
+    if (begins_ && gy[0].defined()) begins_();
     return gy;
   }
   std::string name() const override { return "scale_loss"; }
@@ -31,15 +34,16 @@ class WatchedNode final : public Node {
  private:
   std::weak_ptr<std::atomic<bool>> reached_;
   std::string_view scope_;  // a literal
+  std::function<void()> begins_;
 };
 
 }  // namespace
 
 Tensor watched(const Tensor& x, const std::shared_ptr<std::atomic<bool>>& reached,
-               std::string_view scope) {
+               std::string_view scope, std::function<void()> begins) {
   if (!x.requires_grad() || !grad_enabled()) return x;
   const Tensor y = x.detach();
-  set_grad_fn(y, make_ref<WatchedNode>(x, reached, scope), 0);
+  set_grad_fn(y, make_ref<WatchedNode>(x, reached, scope, std::move(begins)), 0);
   return y;
 }
 

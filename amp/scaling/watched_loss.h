@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -11,9 +12,9 @@ namespace mezzo::amp {
 
 /** Returns x as a tensor of its own in the graph, with the same memory. A backward pass through it
  *  sets `reached` and passes the gradient on as it is. Once the caller has freed `reached`, it
- *  throws StateError in the name of `scope`, if that is given: the pass is too late. Returns x if
- *  it requires no gradient. */
+ *  throws StateError in the name of `scope`, if that is given: the pass is too late. Calls
+ *  `begins`, if given, when a pass arrives. Returns x if it requires no gradient. */
 Tensor watched(const Tensor& x, const std::shared_ptr<std::atomic<bool>>& reached,
-               std::string_view scope = {});
+               std::string_view scope = {}, std::function<void()> begins = {});
 
 }  // namespace mezzo::amp

@@ -295,3 +295,31 @@ TEST_CASE("initialize refuses an optimizer from before replace() and names the p
   optim::SGD late(net.second.parameters(), {.lr = 0.1});
   CHECK_NOTHROW(amp::initialize(net, {optimizer, late}, quiet(level.c_str())).close());
 }
+
+TEST_CASE("backward after unscale_ is refused where it adds to the unscaled gradients") {
+  Net net, other;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1}), second(other.parameters(), {.lr = 0.1});
+  amp::GradScaler scaler({.init_scale = 16});
+  scaler.scale(loss_of(net)).backward();
+  scaler.unscale_(optimizer);
+  scaler.scale(loss_of(other)).backward();  // of other parameters
+  optim::clip_grad_norm(net.parameters(), 1.0);
+  (void)grad(scaler.scale(loss_of(net)), net.parameters());  // adds to no gradient
+  CHECK(scaler.step(optimizer) == amp::StepResult::stepped);
+  scaler.scale(loss_of(net)).backward();  // after the step: for the next one
+  CHECK(scaler.step(second) == amp::StepResult::stepped);
+  scaler.update();
+
+  optimizer.zero_grad();
+  scaler.scale(loss_of(net)).backward();
+  scaler.unscale_(optimizer);
+  const Tensor late = scaler.scale(loss_of(net));
+  CHECK_THROWS_WITH_AS_TEXT(late.backward(), StateError,
+                            "GradScaler: backward after unscale_ adds scaled gradients to unscaled "
+                            "ones");
+  optimizer.zero_grad();
+  scaler.update();
+  scaler.scale(loss_of(net)).backward();
+  CHECK(scaler.step(optimizer) == amp::StepResult::stepped);
+  scaler.update();
+}

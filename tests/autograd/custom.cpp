@@ -12,12 +12,12 @@ using namespace mezzo;
 
 namespace {
 
-/** Computes x * e^x and saves the output of the exponential. */
+/** Computes x * e^x and saves its argument. */
 struct TimesExp {
   static constexpr const char* name = "times_exp";
   static Tensor forward(FunctionContext& context, const Tensor& x, double scale) {
     const Tensor e = exp(x);
-    context.save_for_backward({x, e});
+    context.save_for_backward({x});
     return x * e * scale;
   }
   static Grads backward(FunctionContext& context, const Grads& gy) {

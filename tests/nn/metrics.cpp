@@ -133,6 +133,26 @@ TEST_CASE("labels: what does not fit is refused, with the option that would") {
   CHECK_THROWS_WITH_AS_TEXT(two.compute(), ValueError, "12 predictions or targets");
 }
 
+TEST_CASE("scores that are NaN are no predictions") {
+  const double nan = std::nan("");
+  const Tensor rows = tensor({{0.1, 0.7, 0.2}, {0.5, nan, 0.3}, {nan, nan, nan}});
+  for (const std::int64_t top_k : {1, 2}) {
+    Accuracy of({.num_classes = 3, .top_k = top_k}),
+        ignoring({.num_classes = 3, .top_k = top_k, .ignore_index = 2});
+    of.update(rows, classes({1, 0, 0}));
+    CHECK_THROWS_WITH_AS_TEXT(of.compute(), ValueError, "got 2 predictions");
+    ignoring.update(rows, classes({1, 2, 2}));
+    CHECK(ignoring.compute().item() == 1);
+  }
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    F1Score binary, labels({.num_labels = 2});
+    binary.update(tensor({0.2, nan, 3.0}).to(dtype), classes({0, 0, 1}));
+    CHECK_THROWS_WITH_AS_TEXT(binary.compute(), ValueError, "NaN have no class");
+    labels.update(tensor({{0.2, nan}}).to(dtype), tensor({{0, 1}}));
+    CHECK_THROWS_WITH_AS_TEXT(labels.compute(), ValueError, "got 1 predictions");
+  }
+}
+
 TEST_CASE("metrics refuse what they cannot count") {
   CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 1}), ValueError,
                             "num_classes is out of range");
@@ -171,7 +191,8 @@ TEST_CASE("metrics refuse what they cannot count") {
   CHECK_THROWS_WITH_AS_TEXT(area.update(classes({1}), classes({1})), DtypeError, "floating");
   area.update(tensor({std::numeric_limits<double>::quiet_NaN()}), classes({1}));
   CHECK_THROWS_WITH_AS_TEXT(area.compute(), ValueError, "NaN");
-  CHECK_THROWS_WITH_AS_TEXT(MeanMetric().update(ones({2}), -1), ValueError, "negative");
+  CHECK_THROWS_WITH_AS_TEXT(MeanMetric().update(ones({2}), -1), ValueError, "weight");
+  CHECK_THROWS_WITH_AS_TEXT(MeanMetric().update(1.0, INFINITY), ValueError, "weight");
   CHECK_THROWS_WITH_AS_TEXT(Perplexity().update(kScores, classes({1, 2, 0})), ShapeError,
                             "[N,T,V]");
   CHECK_THROWS_AS(Perplexity().update(kScores.unsqueeze(0), classes({1, 2, 3}).unsqueeze(0)),
