@@ -323,3 +323,38 @@ TEST_CASE("backward after unscale_ is refused where it adds to the unscaled grad
   CHECK(scaler.step(optimizer) == amp::StepResult::stepped);
   scaler.update();
 }
+
+TEST_CASE("clipping inside scale_loss is refused where gradients are still scaled there") {
+  const std::string level = GENERATE(from_range(levels::names()));
+  const bool by_value = GENERATE(false, true);
+  Trained t(level);
+  train_step(t.net, t.optimizer);
+  t.optimizer.zero_grad();
+  const auto clip = [&] {
+    if (by_value)
+      optim::clip_grad_value(amp::master_params(t.optimizer), 0.5);
+    else
+      (void)optim::clip_grad_norm(amp::master_params(t.optimizer), 1.0);
+  };
+  const auto inside = [&] {
+    amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor& scaled) {
+      scaled.backward();
+      clip();
+    });
+  };
+  if (scales(level) || level == "O5")
+    CHECK_THROWS_WITH_AS_TEXT(inside(), StateError, "clip after the body of scale_loss");
+  else
+    CHECK_NOTHROW(inside());
+  t.optimizer.zero_grad();
+  amp::scale_loss(loss_of(t.net), t.optimizer, kBackward);
+  CHECK_NOTHROW(clip());
+  CHECK(t.optimizer.step() == amp::StepResult::stepped);
+
+  Net other;  // in no scope
+  sum(loss_of(other)).backward();
+  amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor& scaled) {
+    CHECK_NOTHROW(optim::clip_grad_norm(other.parameters(), 1.0));
+    scaled.backward();
+  });
+}
