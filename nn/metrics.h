@@ -68,7 +68,7 @@ struct ConfusionMatrixOptions {
 class MZ_API ClassCounts {
  public:
   /** Adds a batch. Errors: ShapeError, DtypeError, DeviceError. A class out of range is found by
-   *  compute(). */
+   *  compute(), and so are scores that are NaN, which torchmetrics takes for a class. */
   void update(const Tensor& preds, const Tensor& target);
   /** Removes what this rank has added. */
   void reset() { counts_ = {}; }
@@ -78,7 +78,7 @@ class MZ_API ClassCounts {
    *  matches. */
   ClassCounts(const char* name, const ScoreOptions& options, bool joint);
   /** Returns the counts of all ranks; of labels [L,2,2]. Errors: ValueError if a class was out of
-   *  range; StateError if nothing was added; CommError. */
+   *  range or a score NaN; StateError if nothing was added; CommError. */
   std::vector<std::int64_t> counts() const;
   /** Returns the number of classes; 2 of a binary task and of each label. */
   std::int64_t classes() const { return options_.num_classes == 0 ? 2 : options_.num_classes; }
