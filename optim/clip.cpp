@@ -18,6 +18,7 @@ namespace mezzo::optim {
 namespace {
 
 std::atomic<ScopeQuery> scope_query = nullptr;
+std::atomic<ScaledGradientSink> scaled_gradient_sink = nullptr;
 
 /** Returns the gradients of the parameters that have one, once for each parameter. */
 std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
@@ -44,7 +45,11 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
                             .expected = "a call between the end of scale_loss and the step",
                             .hint = "clip after the body of scale_loss, or within the step: "
                                     "optimizer.step({.max_norm = ...})"});
-    if (const Tensor g = p.grad(); g.defined()) out.push_back(g);
+    if (const Tensor g = p.grad(); g.defined()) {
+      const ScaledGradientSink note = scaled_gradient_sink;
+      if (note != nullptr && gradient_scale(p) == GradientScale::plain) note(op, p);
+      out.push_back(g);
+    }
   }
   return out;
 }
@@ -52,6 +57,7 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
 }  // namespace
 
 void set_scope_query(ScopeQuery query) noexcept { scope_query = query; }
+void set_scaled_gradient_sink(ScaledGradientSink sink) noexcept { scaled_gradient_sink = sink; }
 
 namespace {
 

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <thread>
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/hooks.h"
+#include "../../optim/scope_query.h"
+#include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
@@ -149,6 +153,45 @@ void refuse_late_gradients(const std::vector<std::shared_ptr<AmpOptimizerState>>
   }
 }
 
+/** Warns when scaled gradients are clipped, once for each GradScaler that has scaled a loss. */
+struct ClipWarnings {
+  struct Entry {
+    std::weak_ptr<std::atomic<bool>> reached;  // GradScaler::reached_
+    std::thread::id thread;
+  };
+  std::mutex mutex;
+  std::vector<Entry> scalers;
+
+  static ClipWarnings& all() {
+    static ClipWarnings warnings;
+    return warnings;
+  }
+
+  void add(const std::shared_ptr<std::atomic<bool>>& reached) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(scalers, [](const Entry& entry) { return entry.reached.expired(); });
+    scalers.push_back({reached, std::this_thread::get_id()});
+    optim::set_scaled_gradient_sink(
+        [](std::string_view op, const Tensor& leaf) { all().note(op, leaf); });
+  }
+
+  void note(std::string_view op, const Tensor& leaf) {
+    {
+      const std::lock_guard lock(mutex);
+      const auto removed = std::erase_if(scalers, [](const Entry& entry) {
+        const auto reached = entry.reached.lock();
+        return reached && *reached && entry.thread == std::this_thread::get_id();
+      });
+      if (removed == 0) return;
+    }
+    log_text(Severity::warning,
+             str(op,
+                 ": a GradScaler has scaled a loss, and the gradient is not unscaled; got that "
+                 "of ",
+                 leaf, ", expected scaler.unscale_(optimizer) before clipping"));
+  }
+};
+
 }  // namespace
 
 Tensor GradScaler::scale(const Tensor& x) {
@@ -156,6 +199,7 @@ Tensor GradScaler::scale(const Tensor& x) {
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale",
                      {.what = "expected a floating-point tensor", .got = str(x)});
+  if (!used_) ClipWarnings::all().add(reached_);
   used_ = scaled_since_update_ = true;
   scaler_->losses.note(x, iteration_);
   std::vector<std::shared_ptr<AmpOptimizerState>> unscaled;

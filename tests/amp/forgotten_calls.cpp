@@ -2,6 +2,7 @@
 // scale_loss at all, the optimizer of another net. Each used to train on, but wrong.
 #include "../support/catch.h"
 #include "../support/levels.h"
+#include "../support/log_capture.h"
 #include "../support/throws.h"
 #include "nets.h"
 
@@ -357,4 +358,28 @@ TEST_CASE("clipping inside scale_loss is refused where gradients are still scale
     CHECK_NOTHROW(optim::clip_grad_norm(other.parameters(), 1.0));
     scaled.backward();
   });
+}
+
+TEST_CASE("clipping gradients that GradScaler has not unscaled is logged once for each scaler") {
+  Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  for (const bool unscales : {true, false}) {
+    const LogCapture log;
+    amp::GradScaler scaler({.init_scale = 16});
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      loss_of(net).backward();  // before the first scaled loss of the step
+      (void)optim::clip_grad_norm(net.parameters(), 1.0);
+      optimizer.zero_grad();
+      scaler.scale(loss_of(net)).backward();
+      if (unscales) scaler.unscale_(optimizer);
+      (void)optim::clip_grad_norm(net.parameters(), 1.0);
+      scaler.step(optimizer);
+      scaler.update();
+    }
+    REQUIRE(log.lines.size() == (unscales ? 0 : 1));
+    if (!unscales)
+      CHECK(log.lines[0].find("clip_grad_norm: a GradScaler has scaled a loss, and the gradient is "
+                              "not unscaled") == 0);
+  }
 }
