@@ -2,7 +2,6 @@
 // scale_loss at all, the optimizer of another net. Each used to train on, but wrong.
 #include "../support/catch.h"
 #include "../support/levels.h"
-#include "../support/log_capture.h"
 #include "../support/throws.h"
 #include "nets.h"
 
