@@ -90,7 +90,7 @@ void refuse_late(const ModelList& models, const OptimizerList& optimizers) {
     if (name.empty() || !late.leaf.requires_grad()) continue;
     fail<StateError>(
         kOp, {.what = "a parameter is in no optimizer",
-              .got = str("\"", name, "\" ", late.leaf, ", from a ", late.call,
+              .got = str("\"", name, "\" ", late.leaf, ", from ", late.call,
                          "() after the optimizer was made"),
               .expected = "an optimizer over the model as it is now",
               .hint = "make the optimizer later, or call add_param_group() with the parameters"});

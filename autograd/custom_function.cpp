@@ -1,8 +1,37 @@
 #include "custom_function.h"
 
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "../tensor/text/log.h"
 #include "../tensor/text/text.h"
 
 namespace mezzo {
+
+namespace {
+
+/** Kept::output of a floating-point tensor that is neither an argument nor a result. */
+constexpr int kIntermediate = -2;
+
+/** Says once for each function that the graph of a second derivative lacks a saved tensor. */
+void warn_of_constant(const std::string& name, const Tensor& x) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  {
+    const std::lock_guard lock(mutex);
+    if (!warned.insert(name).second) return;
+  }
+  log_text(Severity::warning,
+           str(name,
+               " backward: create_graph takes a saved tensor for a constant, since it is "
+               "neither an argument nor a result; got ",
+               x,
+               "; if it depends on an argument, second derivatives are wrong: save the argument, "
+               "and compute it again in backward"));
+}
+
+}  // namespace
 
 void FunctionContext::save_for_backward(std::vector<Tensor> tensors) {
   for (Tensor& x : tensors) {
@@ -26,6 +55,7 @@ std::vector<Tensor> FunctionContext::saved() const {
                               .expected = str("version ", k.version),
                               .hint = "use the out-of-place form"});
     tensors.push_back(k.tensor);
+    if (k.output == kIntermediate && grad_enabled()) warn_of_constant(name, k.tensor);
     if (k.output < 0) continue;
     tensors.back() = k.tensor.detach();
     if (grad_enabled())
@@ -37,6 +67,7 @@ std::vector<Tensor> FunctionContext::saved() const {
 /** Of the Tensor arguments, in order. */
 struct FunctionNodeBase::Operands {
   std::vector<TensorMeta> meta;
+  std::vector<const TensorImpl*> arguments = {};  // to compare only, until attach() returns
 };
 
 FunctionNodeBase::FunctionNodeBase(std::string name, const std::vector<Tensor>& operands)
@@ -48,6 +79,7 @@ FunctionNodeBase::FunctionNodeBase(std::string name, const std::vector<Tensor>& 
     context.wanted.push_back(static_cast<bool>(next().back()));
     operands_->meta.push_back(x.defined() ? TensorMeta{x.shape(), x.dtype(), x.device()}
                                           : TensorMeta{});
+    operands_->arguments.push_back(x.impl());
   }
 }
 
@@ -80,6 +112,11 @@ void FunctionNodeBase::attach(const Ref<FunctionNodeBase>& node, std::vector<Ten
     if (results[i].requires_grad()) results[i] = results[i].detach();
     set_grad_fn(results[i], node, static_cast<std::uint32_t>(i));
   }
+  const auto& arguments = node->operands_->arguments;
+  for (FunctionContext::Kept& k : node->context.kept_)
+    if (k.output < 0 && k.tensor.defined() && is_floating(k.tensor.dtype()) &&
+        std::find(arguments.begin(), arguments.end(), k.tensor.impl()) == arguments.end())
+      k.output = kIntermediate;
 }
 
 Grads FunctionNodeBase::checked(Grads gradients) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <limits>
 
@@ -198,8 +199,14 @@ class Bench {
     // Turns cost more than the median times of their steps, above all on a busy machine.
     if (turns_seconds_ > 0) left *= std::max(1.0, seconds_since(turns_start_) / turns_seconds_);
     // At most; the added rounds end earlier if all rows are stable.
-    left +=
-        end_ ? std::max(0.0, std::chrono::duration<double>(*end_ - now).count()) : options_.seconds;
+    const double added = end_ ? -seconds_since(*end_) : options_.seconds;
+    std::int64_t runs = 0;
+    for (NetRuns& net : group) net.each([&](const Run&, std::size_t) { ++runs; });
+    // Rounds are completed: the one that runs, and those that start before the end.
+    const double share = static_cast<double>(turns_in_round_) / static_cast<double>(runs),
+                 round = seconds_since(turns_start_) / (static_cast<double>(rounds_) + share),
+                 rest = end_ ? round * std::max(0.0, 1 - share) : 0;
+    left += rest + std::ceil(std::max(0.0, added - rest) / round) * round;
     sink_.time(seconds_since(start_), left);
   }
 
@@ -231,17 +238,20 @@ class Bench {
     end_.reset();
     turns_start_ = Clock::now();
     turns_seconds_ = 0;
-    std::int64_t rounds = 0, next_look = 0;
+    rounds_ = 0;
+    std::int64_t next_look = 0;
     while (!group.empty()) {
+      turns_in_round_ = 0;
       for (NetRuns& net : group) {
         net.each([&](Run& run, std::size_t) {
           run.turn();
           turns_seconds_ += run.turn_seconds();
-          if (rounds > 0) tell_time(group);  // the first turns are slower
+          ++turns_in_round_;
+          tell_time(group);
         });
         report_failed(net);
       }
-      ++rounds;
+      ++rounds_;
       if (!all_done(group)) continue;
       const Clock::time_point now = Clock::now();
       if (!end_)
@@ -249,8 +259,8 @@ class Bench {
                          std::chrono::duration<double>(options_.seconds));
       const bool is_over = now >= *end_;
       // Rarely, because a row that is looked at often is once stable by chance.
-      if (!is_over && rounds < next_look) continue;
-      next_look = rounds + rounds / 2;
+      if (!is_over && rounds_ < next_look) continue;
+      next_look = rounds_ + rounds_ / 2;
       std::erase_if(group, [&](NetRuns& net) {
         if (!is_over && !all_stable(net)) return false;
         complete(net);
@@ -321,6 +331,8 @@ class Bench {
   std::optional<Clock::time_point> end_;  // of the rounds that are added to a group
   Clock::time_point turns_start_;         // of the group that takes turns
   double turns_seconds_ = 0;              // of its turns so far, by the median times of steps
+  std::int64_t rounds_ = 0;               // that it has completed
+  std::int64_t turns_in_round_ = 0;       // of the round that runs
   double known_seconds_ = 0;              // of runs that have been constructed, in all
   std::int64_t known_runs_ = 0;           // their number
 };

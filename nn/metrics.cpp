@@ -66,10 +66,14 @@ void require_classes(const char* name, const char* what, const Tensor& x) {
 }
 
 /** Throws ShapeError unless preds are [N,C,d...] and target is [N,d...], or, without classes, both
- *  have the same shape. */
+ *  have the same shape; [N,L,d...] for L labels. */
 void require_shapes(const char* name, const Tensor& preds, const Tensor& target,
-                    std::int64_t classes) {
+                    std::int64_t classes, std::int64_t labels) {
   Shape expected = target.shape();
+  if (labels > 0 && (target.dim() < 2 || target.size(1) != labels))
+    fail<ShapeError>(name, {.what = "targets do not have num_labels columns",
+                            .got = str(target),
+                            .expected = str("[N,", labels, "] or [N,", labels, ",d...]")});
   if (classes > 0) {
     std::vector<std::int64_t> sizes(target.shape().begin(), target.shape().end());
     if (sizes.empty())
@@ -80,15 +84,26 @@ void require_shapes(const char* name, const Tensor& preds, const Tensor& target,
     expected = Shape(std::span<const std::int64_t>(sizes));
   }
   if (preds.shape() == expected) return;
-  const bool is_binary = classes == 0 && preds.dim() == target.dim() + 1;
-  fail<ShapeError>(name, {.what = "predictions do not fit the targets",
-                          .got = str(str(preds), " and ", str(target)),
-                          .expected = str("predictions ", str(expected)),
-                          .hint = is_binary ? "scores of several classes need num_classes" : ""});
+  const bool is_binary = labels == 0 && classes == 0 && preds.dim() == target.dim() + 1;
+  const bool is_multilabel = classes > 0 && preds.shape() == target.shape();
+  fail<ShapeError>(
+      name, {.what = "predictions do not fit the targets",
+             .got = str(str(preds), " and ", str(target)),
+             .expected = str("predictions ", str(expected)),
+             .hint = is_binary       ? "scores of several classes need num_classes"
+                     : is_multilabel ? "several labels for each sample need num_labels; classes "
+                                       "of one-hot targets are argmax(target, {.dim = 1})"
+                                     : ""});
 }
 
 /** Throws ValueError unless the options of a metric of classes are in range. */
-void require_num_classes(const char* name, std::int64_t num_classes) {
+void require_num_classes(const char* name, std::int64_t num_classes, std::int64_t num_labels) {
+  if (num_labels < 0)
+    fail<ValueError>(name, {.what = "num_labels is negative", .got = str(num_labels)});
+  if (num_labels > 0 && num_classes > 0)
+    fail<ValueError>(name, {.what = "num_classes and num_labels are of different tasks",
+                            .got = str(num_classes, " and ", num_labels),
+                            .expected = "one of them"});
   if (num_classes < 0 || num_classes == 1)
     fail<ValueError>(name, {.what = "num_classes is out of range",
                             .got = str(num_classes),
@@ -106,9 +121,9 @@ double ratio(std::int64_t above, std::int64_t below, double otherwise) {
   return below == 0 ? otherwise : static_cast<double>(above) / static_cast<double>(below);
 }
 
-/** Counts of one class or of all. */
+/** Counts of one class or label, or of all; `right` and `samples` of labels only. */
 struct ClassCount {
-  std::int64_t tp = 0, predicted = 0, targets = 0;
+  std::int64_t tp = 0, predicted = 0, targets = 0, right = 0, samples = 0;
 };
 
 using Score = double (*)(const ClassCount& count, double zero_division);
@@ -122,12 +137,26 @@ double recall_of(const ClassCount& c, double otherwise) {
 double f1_of(const ClassCount& c, double otherwise) {
   return ratio(2 * c.tp, c.predicted + c.targets, otherwise);
 }
+double accuracy_of(const ClassCount& c, double otherwise) {
+  return ratio(c.right, c.samples, otherwise);
+}
+
+/** Returns the counts of each label, from those of pairs of target and prediction [L,2,2]. */
+std::vector<ClassCount> by_label(const Counts& counts) {
+  std::vector<ClassCount> out(counts.size() / 4);
+  for (std::size_t l = 0; l < out.size(); ++l) {
+    const std::int64_t tn = counts[4 * l], fp = counts[4 * l + 1], fn = counts[4 * l + 2],
+                       tp = counts[4 * l + 3];
+    out[l] = {tp, tp + fp, tp + fn, tp + tn, tn + fp + fn + tp};
+  }
+  return out;
+}
 
 std::vector<ClassCount> by_class(const Counts& counts) {
   const std::size_t classes = counts.size() / 3;
   std::vector<ClassCount> out(classes);
   for (std::size_t c = 0; c < classes; ++c)
-    out[c] = {counts[c], counts[classes + c], counts[2 * classes + c]};
+    out[c] = {counts[c], counts[classes + c], counts[2 * classes + c], 0, 0};
   return out;
 }
 
@@ -137,6 +166,8 @@ ClassCount together(const std::vector<ClassCount>& counts) {
     all.tp += c.tp;
     all.predicted += c.predicted;
     all.targets += c.targets;
+    all.right += c.right;
+    all.samples += c.samples;
   }
   return all;
 }
@@ -154,7 +185,8 @@ Tensor average(const std::vector<ClassCount>& counts, const ScoreOptions& option
   Numbers scores, weights;
   for (const ClassCount& c : counts) {
     scores.push_back(score(c, options.zero_division));
-    const bool occurs = options.top_k == 1 ? c.predicted + c.targets > 0 : c.targets > 0;
+    const bool occurs = options.num_labels > 0 ||
+                        (options.top_k == 1 ? c.predicted + c.targets > 0 : c.targets > 0);
     weights.push_back(options.average == Average::weighted ? static_cast<double>(c.targets)
                                                            : static_cast<double>(occurs));
   }
@@ -164,6 +196,7 @@ Tensor average(const std::vector<ClassCount>& counts, const ScoreOptions& option
 
 /** Returns the score of a metric: of a binary task that of class 1. */
 Tensor score_of(const Counts& counts, const ScoreOptions& options, Score score) {
+  if (options.num_labels > 0) return average(by_label(counts), options, score);
   const std::vector<ClassCount> classes = by_class(counts);
   return options.num_classes == 0 ? scalar(score(classes[1], options.zero_division))
                                   : average(classes, options, score);
@@ -196,38 +229,42 @@ double area_under_roc(std::vector<Scored> samples) {
 }  // namespace
 
 ClassCounts::ClassCounts(const char* name, const ScoreOptions& options, bool joint)
-    : name_(name), options_(options), joint_(joint) {
-  require_num_classes(name, options.num_classes);
+    : name_(name), options_(options), joint_(joint || options.num_labels > 0) {
+  require_num_classes(name, options.num_classes, options.num_labels);
   if (options.top_k < 1 || (options.top_k > 1 && options.top_k > options.num_classes))
     fail<ValueError>(name, {.what = "top_k is out of range",
                             .got = str(options.top_k),
                             .expected = str("1..", std::max<std::int64_t>(1, options.num_classes)),
-                            .hint = options.num_classes == 0 ? "a binary task has no top_k" : ""});
+                            .hint = options.num_classes == 0 ? "only classes have top_k" : ""});
   if (!(options.threshold >= 0 && options.threshold <= 1))
     fail<ValueError>(name, {.what = "threshold is not a probability",
                             .got = str(options.threshold),
                             .expected = "0..1"});
 }
 
+/** The prediction of scores that are NaN: out of range. */
+constexpr int kNoClass = -1;
+
 Tensor ClassCounts::predicted(const Tensor& preds, const Tensor& target) const {
   const bool scores = is_floating(preds.dtype());
   if (!scores) {
-    require_shapes(name_, preds, target, 0);
+    require_shapes(name_, preds, target, 0, options_.num_labels);
     if (options_.top_k > 1)
       fail<DtypeError>(name_, {.what = "top_k needs scores", .got = str(preds)});
     return preds.to(i64);
   }
-  require_shapes(name_, preds, target, options_.num_classes);
+  require_shapes(name_, preds, target, options_.num_classes, options_.num_labels);
   if (options_.num_classes == 0) {
     // Samples that are left out do not decide whether scores are logits.
     const Tensor scored =
         options_.ignore_index ? masked_fill(preds, target == *options_.ignore_index, 0) : preds;
-    return (probabilities(scored) > options_.threshold).to(i64);
+    return where(isnan(scored), kNoClass, (probabilities(scored) > options_.threshold).to(i64));
   }
-  const Tensor best = argmax(preds, {.dim = 1});
+  const Tensor best =
+      where(isnan(amax(preds, {1})), kNoClass, argmax(preds, {.dim = 1}));  // amax() returns NaN
   if (options_.top_k == 1) return best;
   const Tensor chosen = topk(preds, options_.top_k, {.dim = 1}).indices;
-  return where(any(chosen == target.unsqueeze(1), {1}), target, best);
+  return where((best != kNoClass) & any(chosen == target.unsqueeze(1), {1}), target, best);
 }
 
 void ClassCounts::update(const Tensor& preds, const Tensor& target) {
@@ -253,7 +290,14 @@ void ClassCounts::update(const Tensor& preds, const Tensor& target) {
   const auto add = [&](const Tensor& where_to) {
     scatter_add_(counts_, 0, where_to, ones_like(where_to));
   };
-  if (joint_) return add(where(valid, right * c + guess, otherwise));
+  if (joint_) {
+    const Tensor pair = right * c + guess;
+    if (options_.num_labels == 0) return add(where(valid, pair, otherwise));
+    const Shape by_label{target.size(0), target.size(1),
+                         target.numel() / target.size(0) / target.size(1)};
+    const Tensor label = arange(target.size(1), {.device = target.device()}).reshape({1, -1, 1});
+    return add(where(valid, (pair.reshape(by_label) + label * 4).reshape({-1}), otherwise));
+  }
   add(cat({where(valid & (right == guess), right, none), where(valid, guess + c, none),
            where(valid, right + 2 * c, otherwise)}));
 }
@@ -265,7 +309,8 @@ Counts ClassCounts::counts() const {
     fail<ValueError>(name_, {.what = "classes are out of range",
                              .got = str(all.back(), " predictions or targets"),
                              .expected = str("0..", classes() - 1),
-                             .hint = "targets that have no class need ignore_index"});
+                             .hint = "targets that have no class need ignore_index; scores that "
+                                     "are NaN have no class"});
   all.resize(static_cast<std::size_t>(size()));
   if (std::all_of(all.begin(), all.end(), [](std::int64_t n) { return n == 0; }))
     refuse_empty(name_);
@@ -274,6 +319,7 @@ Counts ClassCounts::counts() const {
 
 Tensor Accuracy::compute() const {
   const Counts all = counts();
+  if (options_.num_labels > 0) return score_of(all, options_, accuracy_of);
   if (options_.num_classes > 0) return score_of(all, options_, recall_of);
   return scalar(recall_of(together(by_class(all)), options_.zero_division));
 }
@@ -288,6 +334,7 @@ Tensor F1Score::compute() const {
 ConfusionMatrix::ConfusionMatrix(const ConfusionMatrixOptions& options)
     : ClassCounts("ConfusionMatrix",
                   {.num_classes = options.num_classes,
+                   .num_labels = options.num_labels,
                    .threshold = options.threshold,
                    .ignore_index = options.ignore_index,
                    .comm = options.comm},
@@ -296,40 +343,48 @@ ConfusionMatrix::ConfusionMatrix(const ConfusionMatrixOptions& options)
 
 Tensor ConfusionMatrix::compute() const {
   using Normalize = ConfusionMatrixOptions::Normalize;
-  const Tensor matrix = tensor(counts(), {classes(), classes()}, {.dtype = i64});
+  const Shape shape =
+      options_.num_labels > 0 ? Shape{options_.num_labels, 2, 2} : Shape{classes(), classes()};
+  const Tensor matrix = tensor(counts(), shape, {.dtype = i64});
   if (normalize_ == Normalize::none) return matrix;
-  const Dims dims = normalize_ == Normalize::target ? Dims{1}
-                    : normalize_ == Normalize::pred ? Dims{0}
-                                                    : Dims{0, 1};
+  const Dims dims = normalize_ == Normalize::target ? Dims{-1}
+                    : normalize_ == Normalize::pred ? Dims{-2}
+                                                    : Dims{-2, -1};
   const Tensor sums = sum(matrix, dims, {.keepdim = true}).to(f64);
   return where(sums == 0, zeros_like(sums), matrix.to(f64) / sums);
 }
 
 AUROC::AUROC(const AurocOptions& options) : options_(options) {
-  require_num_classes("AUROC", options.num_classes);
-  if (options.average == Average::micro)
-    fail<ValueError>(
-        "AUROC",
-        {.what = "average is out of range", .got = "micro", .expected = "macro, weighted or none"});
+  require_num_classes("AUROC", options.num_classes, options.num_labels);
+  if (options.average == Average::micro && options.num_labels == 0)
+    fail<ValueError>("AUROC", {.what = "average is out of range",
+                               .got = "micro",
+                               .expected = "macro, weighted or none",
+                               .hint = "micro needs num_labels"});
 }
 
 void AUROC::update(const Tensor& preds, const Tensor& target) {
   const NoGrad no_grad;
   require_floating("AUROC", "predictions", preds);
   require_classes("AUROC", "targets", target);
-  require_shapes("AUROC", preds, target, options_.num_classes);
+  require_shapes("AUROC", preds, target, options_.num_classes, options_.num_labels);
   if (target.numel() == 0) return;
-  const Tensor rows = options_.num_classes == 0
-                          ? preds.detach().reshape({-1, 1})
-                          : preds.detach().movedim(1, -1).reshape({-1, options_.num_classes});
-  // Copies, since the caller may overwrite its tensors.
-  preds_.push_back(rows.is_contiguous() ? rows.clone() : rows.contiguous());
-  target_.push_back(target.to(i64).reshape({-1, 1}).clone());
+  const auto rows = [](const Tensor& x, std::int64_t columns) {
+    const Tensor y = (columns == 1 ? x : x.movedim(1, -1)).reshape({-1, columns});
+    return y.is_contiguous() ? y.clone() : y.contiguous();  // the caller may overwrite its tensor
+  };
+  const std::int64_t labels = options_.average == Average::micro ? 1 : options_.num_labels;
+  preds_.push_back(rows(preds.detach(), std::max<std::int64_t>({1, options_.num_classes, labels})));
+  target_.push_back(rows(target.to(i64), std::max<std::int64_t>(1, labels)));
 }
 
 Tensor AUROC::compute() const {
-  const std::int64_t columns = std::max<std::int64_t>(1, options_.num_classes);
-  std::vector<Tensor> scores{zeros({0, columns}, f64)}, classes{zeros({0, 1}, i64)};
+  const std::int64_t labels = options_.average == Average::micro
+                                  ? std::min<std::int64_t>(1, options_.num_labels)
+                                  : options_.num_labels;
+  const std::int64_t columns = std::max<std::int64_t>({1, options_.num_classes, labels});
+  const std::int64_t target_columns = std::max<std::int64_t>(1, labels);
+  std::vector<Tensor> scores{zeros({0, columns}, f64)}, classes{zeros({0, target_columns}, i64)};
   for (const Tensor& x : preds_) scores.push_back(x.to(cpu).to(f64));
   for (const Tensor& x : target_) classes.push_back(x.to(cpu));
   const comm::Communicator group = ranks(options_.comm);
@@ -345,7 +400,7 @@ Tensor AUROC::compute() const {
   }
   if (any(isnan(all_scores)).item<bool>())
     fail<ValueError>("AUROC", {.what = "a score is NaN", .expected = "numbers that have an order"});
-  if (columns > 1 && !all(logical_and(all_scores >= 0, all_scores <= 1)).item<bool>())
+  if (options_.num_classes > 0 && !all(logical_and(all_scores >= 0, all_scores <= 1)).item<bool>())
     all_scores = softmax(all_scores, 1);
   const Numbers score = all_scores.to_vector<double>();
   for (const std::int64_t c : target)
@@ -356,33 +411,43 @@ Tensor AUROC::compute() const {
                                  .hint = "targets that have no class need ignore_index"});
   Numbers areas, weights;
   for (std::int64_t k = 0; k < columns; ++k) {
-    const std::int64_t positive = columns == 1 ? 1 : k;
+    const std::int64_t positive = options_.num_classes > 0 ? k : 1;
     std::vector<Scored> samples;
-    for (std::size_t i = 0; i < target.size(); ++i)
-      if (!is_ignored(target[i]))
-        samples.push_back(
-            {score[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(k)],
-             target[i] == positive});
+    for (std::int64_t i = 0; i < all_scores.size(0); ++i) {
+      const std::int64_t c =
+          target[static_cast<std::size_t>(i * target_columns + (target_columns > 1 ? k : 0))];
+      if (!is_ignored(c))
+        samples.push_back({score[static_cast<std::size_t>(i * columns + k)], c == positive});
+    }
     if (samples.empty()) refuse_empty("AUROC");
     const auto of_class =
         std::count_if(samples.begin(), samples.end(), [](const Scored& s) { return s.positive; });
     if (of_class == 0 || of_class == std::ssize(samples))
-      log_text(Severity::warning, str("AUROC: class ", positive, " has no ",
-                                      of_class == 0 ? "targets" : "others", "; its area is 0"));
+      log_text(Severity::warning,
+               str("AUROC: ", labels > 1 ? "label " : "class ", labels > 1 ? k : positive,
+                   " has no ", of_class == 0 ? "targets" : "others", "; its area is 0"));
     weights.push_back(options_.average == Average::weighted ? static_cast<double>(of_class) : 1);
     areas.push_back(area_under_roc(std::move(samples)));
   }
-  if (columns == 1) return scalar(areas[0]);
+  if (options_.num_classes == 0 && labels == 0) return scalar(areas[0]);
   return options_.average == Average::none ? tensor(areas, {.dtype = f64})
                                            : scalar(weighted_mean(areas, weights));
 }
 
+namespace {
+
+void require_weight(double weight) {
+  if (!(weight >= 0) || std::isinf(weight))
+    fail<ValueError>("MeanMetric", {.what = "a weight is out of range",
+                                    .got = str(weight),
+                                    .expected = "a finite number, at least 0"});
+}
+
+}  // namespace
+
 void MeanMetric::update(const Tensor& value, double weight) {
   const NoGrad no_grad;
-  if (!(weight >= 0))
-    fail<ValueError>(
-        "MeanMetric",
-        {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
+  require_weight(weight);
   if (value.dtype() == boolean)
     fail<DtypeError>("MeanMetric", {.what = "expected numbers", .got = str(value)});
   if (value.numel() == 0 || weight == 0) return;
@@ -392,10 +457,7 @@ void MeanMetric::update(const Tensor& value, double weight) {
 }
 
 void MeanMetric::update(double value, double weight) {
-  if (!(weight >= 0))
-    fail<ValueError>(
-        "MeanMetric",
-        {.what = "a weight is negative", .got = str(weight), .expected = "at least 0"});
+  require_weight(weight);
   if (weight == 0) return;
   sum_ += value * weight;
   weight_ += weight;

@@ -31,9 +31,10 @@ enum class Average : std::uint8_t {
 /** Options of Accuracy, Precision, Recall and F1Score. */
 struct ScoreOptions {
   std::int64_t num_classes = 0;                 // 0: the task "binary", else the task "multiclass"
-  Average average = Average::micro;             // of the classes; binary: the score of class 1
+  std::int64_t num_labels = 0;                  // above 0: the task "multilabel"
+  Average average = Average::micro;             // of classes or labels; binary: that of class 1
   std::int64_t top_k = 1;                       // a target among the k largest scores is predicted
-  double threshold = 0.5;                       // binary: class 1 is predicted above it
+  double threshold = 0.5;                       // binary, multilabel: class 1 is predicted above it
   std::optional<std::int64_t> ignore_index{};   // targets of this value are left out
   double zero_division = 0;                     // the score whose denominator is 0
   std::optional<comm::Communicator> comm = {};  // the ranks; none: all of comm::init()
@@ -49,7 +50,8 @@ struct ConfusionMatrixOptions {
     all,     // the count of all samples
   };
   std::int64_t num_classes = 0;                 // 0: the task "binary", else the task "multiclass"
-  double threshold = 0.5;                       // binary: class 1 is predicted above it
+  std::int64_t num_labels = 0;                  // above 0: the task "multilabel"
+  double threshold = 0.5;                       // binary, multilabel: class 1 is predicted above it
   std::optional<std::int64_t> ignore_index{};   // targets of this value are left out
   Normalize normalize = Normalize::none;        // what counts are divided by; 0 / 0 is 0
   std::optional<comm::Communicator> comm = {};  // the ranks; none: all of comm::init()
@@ -61,22 +63,24 @@ struct ConfusionMatrixOptions {
  *  probabilities, or classes (i64, i32, u8) of the target's shape; of equal scores the first is the
  *  largest. Binary: `preds` are probabilities, logits (if a batch has a number outside 0..1, apart
  *  from ignored targets, all are taken through a sigmoid) or classes 0 and 1, of the target's
- * shape. `target`: classes [N] or [N,d...], i64, i32, u8 or bool. */
+ *  shape. Multilabel: as binary, both [N,L] or [N,L,d...] for L labels. `target`: classes [N] or
+ *  [N,d...], i64, i32, u8 or bool; of labels 0 and 1. */
 class MZ_API ClassCounts {
  public:
   /** Adds a batch. Errors: ShapeError, DtypeError, DeviceError. A class out of range is found by
-   *  compute(). */
+   *  compute(), and so are scores that are NaN, which torchmetrics takes for a class. */
   void update(const Tensor& preds, const Tensor& target);
   /** Removes what this rank has added. */
   void reset() { counts_ = {}; }
 
  protected:
-  /** `joint`: counts pairs of target and prediction, else each of both and their matches. */
+  /** `joint`: counts pairs of target and prediction, as for labels; else each of both and their
+   *  matches. */
   ClassCounts(const char* name, const ScoreOptions& options, bool joint);
-  /** Returns the counts of all ranks. Errors: ValueError if a class was out of range; StateError if
-   *  nothing was added; CommError. */
+  /** Returns the counts of all ranks; of labels [L,2,2]. Errors: ValueError if a class was out of
+   *  range or a score NaN; StateError if nothing was added; CommError. */
   std::vector<std::int64_t> counts() const;
-  /** Returns the number of classes; 2 of a binary task. */
+  /** Returns the number of classes; 2 of a binary task and of each label. */
   std::int64_t classes() const { return options_.num_classes == 0 ? 2 : options_.num_classes; }
 
   const char* name_;      // for errors
@@ -84,20 +88,23 @@ class MZ_API ClassCounts {
 
  private:
   Tensor predicted(const Tensor& preds, const Tensor& target) const;
-  std::int64_t size() const { return joint_ ? classes() * classes() : 3 * classes(); }
+  std::int64_t size() const {
+    if (options_.num_labels > 0) return 4 * options_.num_labels;
+    return joint_ ? classes() * classes() : 3 * classes();
+  }
 
   bool joint_;
   Tensor counts_;  // i64; then the counts of targets ignored and of classes out of range
 };
 
 /** The share of right predictions. Average::micro: of all samples; of a class: the share of its
- *  targets, as Recall. With top_k = 5 the top-5 accuracy. */
+ *  targets, as Recall; of a label: of its samples. With top_k = 5 the top-5 accuracy. */
 class MZ_API Accuracy : public ClassCounts {
  public:
   /** Errors: ValueError for options out of range. */
   explicit Accuracy(const ScoreOptions& options = {}) : ClassCounts("Accuracy", options, false) {}
-  /** Returns the accuracy, or that of each class [C] with Average::none. Errors: ValueError,
-   *  StateError, CommError. */
+  /** Returns the accuracy, or that of each class or label with Average::none. Errors:
+   *  ValueError, StateError, CommError. */
   Tensor compute() const;
 };
 
@@ -106,7 +113,8 @@ class MZ_API Precision : public ClassCounts {
  public:
   /** Errors: ValueError for options out of range. */
   explicit Precision(const ScoreOptions& options = {}) : ClassCounts("Precision", options, false) {}
-  /** Returns the precision, or that of each class [C] with Average::none. Errors: as Accuracy. */
+  /** Returns the precision, or that of each class or label with Average::none. Errors: as Accuracy.
+   */
   Tensor compute() const;
 };
 
@@ -115,7 +123,7 @@ class MZ_API Recall : public ClassCounts {
  public:
   /** Errors: ValueError for options out of range. */
   explicit Recall(const ScoreOptions& options = {}) : ClassCounts("Recall", options, false) {}
-  /** Returns the recall, or that of each class [C] with Average::none. Errors: as Accuracy. */
+  /** Returns the recall, or that of each class or label with Average::none. Errors: as Accuracy. */
   Tensor compute() const;
 };
 
@@ -124,7 +132,7 @@ class MZ_API F1Score : public ClassCounts {
  public:
   /** Errors: ValueError for options out of range. */
   explicit F1Score(const ScoreOptions& options = {}) : ClassCounts("F1Score", options, false) {}
-  /** Returns the score, or that of each class [C] with Average::none. Errors: as Accuracy. */
+  /** Returns the score, or that of each class or label with Average::none. Errors: as Accuracy. */
   Tensor compute() const;
 };
 
@@ -133,8 +141,8 @@ class MZ_API ConfusionMatrix : public ClassCounts {
  public:
   /** Errors: ValueError for options out of range. */
   explicit ConfusionMatrix(const ConfusionMatrixOptions& options = {});
-  /** Returns [C,C]: row i, column j counts targets i predicted as j; i64, normalized f64. Errors:
-   *  ValueError, StateError, CommError. */
+  /** Returns [C,C], of labels [L,2,2]: row i, column j counts targets i predicted as j; i64,
+   *  normalized f64. Errors: ValueError, StateError, CommError. */
   Tensor compute() const;
 
  private:
@@ -144,26 +152,29 @@ class MZ_API ConfusionMatrix : public ClassCounts {
 /** Options of AUROC. */
 struct AurocOptions {
   std::int64_t num_classes = 0;                 // 0: the task "binary", else the task "multiclass"
-  Average average = Average::macro;             // of the classes; not micro
+  std::int64_t num_labels = 0;                  // above 0: the task "multilabel"
+  Average average = Average::macro;             // of classes or labels; micro: multilabel only
   std::optional<std::int64_t> ignore_index{};   // targets of this value are left out
   std::optional<comm::Communicator> comm = {};  // the ranks; none: all of comm::init()
 };
 
 /** The area under the ROC curve: the probability that a sample of class 1 has a higher score than
- *  one of class 0, where equal scores count half. Multiclass: of each class against all others.
+ *  one of class 0, where equal scores count half. Multiclass: of each class against all others;
+ *  multilabel: of each label.
  *  Keeps the scores of all batches in the memory of their device; the area is exact. Unlike
- *  torchmetrics, which takes each batch with a number outside 0..1 through a sigmoid, a binary task
- *  compares the scores as they are: f32 sigmoids of large logits are equal. Multiclass scores are
- *  taken through a softmax if one of all batches is outside 0..1. */
+ *  torchmetrics, which takes each batch with a number outside 0..1 through a sigmoid, binary and
+ *  multilabel tasks compare the scores as they are: f32 sigmoids of large logits are equal.
+ *  Multiclass scores are taken through a softmax if one of all batches is outside 0..1. */
 class MZ_API AUROC {
  public:
   /** Errors: ValueError for options out of range. */
   explicit AUROC(const AurocOptions& options = {});
   /** Adds a batch: scores of any floating dtype [N,C], or [N] if binary, also with further
-   *  dimensions; targets i64, i32, u8 or bool. Errors: ShapeError, DtypeError. */
+   *  dimensions; targets i64, i32, u8 or bool; of labels both [N,L]. Errors: ShapeError,
+   *  DtypeError. */
   void update(const Tensor& preds, const Tensor& target);
-  /** Returns the area, or that of each class [C] with Average::none. A class without targets, or
-   *  without others, has the area 0 and is logged. Errors: ValueError for NaN scores and classes
+  /** Returns the area, or that of each class or label with Average::none. A class without targets,
+   * or without others, has the area 0 and is logged. Errors: ValueError for NaN scores and classes
    *  out of range; StateError if nothing was added; CommError. */
   Tensor compute() const;
   /** Removes what this rank has added. */
@@ -174,7 +185,7 @@ class MZ_API AUROC {
 
  private:
   AurocOptions options_;
-  std::vector<Tensor> preds_, target_;  // of each batch: [n,C] and i64 [n]
+  std::vector<Tensor> preds_, target_;  // of each batch: [n,C] and i64 [n,1]; of labels twice [n,L]
 };
 
 /** The mean of numbers, such as the loss of each batch; also of numbers that are tensors on a

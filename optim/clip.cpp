@@ -1,6 +1,7 @@
 #include "clip.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <unordered_set>
 
@@ -10,10 +11,14 @@
 #include "../tensor/core/api_scope.h"
 #include "../tensor/text/text.h"
 #include "multi_tensor.h"
+#include "scope_query.h"
 
 namespace mezzo::optim {
 
 namespace {
+
+std::atomic<ScopeQuery> scope_query = nullptr;
+std::atomic<ScaledGradientSink> scaled_gradient_sink = nullptr;
 
 /** Returns the gradients of the parameters that have one, once for each parameter. */
 std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
@@ -34,12 +39,25 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
                             .expected = "the master, whose gradient is unscaled",
                             .hint = "pass amp::master_params(optimizer)"});
     require_unscaled_gradient(p, op);
-    if (const Tensor g = p.grad(); g.defined()) out.push_back(g);
+    if (const ScopeQuery in_scope = scope_query; in_scope != nullptr && in_scope(p))
+      fail<StateError>(op, {.what = "gradients are still scaled: a scale_loss scope is open",
+                            .got = str("the gradient of ", p),
+                            .expected = "a call between the end of scale_loss and the step",
+                            .hint = "clip after the body of scale_loss, or within the step: "
+                                    "optimizer.step({.max_norm = ...})"});
+    if (const Tensor g = p.grad(); g.defined()) {
+      const ScaledGradientSink note = scaled_gradient_sink;
+      if (note != nullptr && gradient_scale(p) == GradientScale::plain) note(op, p);
+      out.push_back(g);
+    }
   }
   return out;
 }
 
 }  // namespace
+
+void set_scope_query(ScopeQuery query) noexcept { scope_query = query; }
+void set_scaled_gradient_sink(ScaledGradientSink sink) noexcept { scaled_gradient_sink = sink; }
 
 namespace {
 

@@ -112,7 +112,7 @@ void Optimizer::require_late_parameters() const {
       fail<StateError>(
           str(type_name(), ".step"),
           {.what = "a parameter has a gradient but is in no optimizer",
-           .got = str("\"", late.name, "\" ", late.leaf, ", from a ", late.call,
+           .got = str("\"", late.name, "\" ", late.leaf, ", from ", late.call,
                       "() after the optimizer was made"),
            .expected = "an optimizer over the net as it is now",
            .hint = "make the optimizer later, or call add_param_group() with the new parameters"});

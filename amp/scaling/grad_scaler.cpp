@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <thread>
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/hooks.h"
+#include "../../optim/scope_query.h"
+#include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
@@ -109,11 +113,55 @@ void GradScaler::require_scaled(std::string_view op) const {
   if (!used_) refuse(op, "no loss has been scaled yet", "call scaler.scale(loss).backward() first");
 }
 
+namespace {
+
+/** Warns when scaled gradients are clipped, once for each GradScaler that has scaled a loss. */
+struct ClipWarnings {
+  struct Entry {
+    std::weak_ptr<std::atomic<int>> reached;  // GradScaler::reached_
+    std::thread::id thread;
+  };
+  std::mutex mutex;
+  std::vector<Entry> scalers;
+
+  static ClipWarnings& all() {
+    static ClipWarnings warnings;
+    return warnings;
+  }
+
+  void add(const std::shared_ptr<std::atomic<int>>& reached) {
+    const std::lock_guard lock(mutex);
+    std::erase_if(scalers, [](const Entry& entry) { return entry.reached.expired(); });
+    scalers.push_back({reached, std::this_thread::get_id()});
+    optim::set_scaled_gradient_sink(
+        [](std::string_view op, const Tensor& leaf) { all().note(op, leaf); });
+  }
+
+  void note(std::string_view op, const Tensor& leaf) {
+    {
+      const std::lock_guard lock(mutex);
+      const auto removed = std::erase_if(scalers, [](const Entry& entry) {
+        const auto reached = entry.reached.lock();
+        return reached && *reached && entry.thread == std::this_thread::get_id();
+      });
+      if (removed == 0) return;
+    }
+    log_text(Severity::warning,
+             str(op,
+                 ": a GradScaler has scaled a loss, and the gradient is not unscaled; got that "
+                 "of ",
+                 leaf, ", expected scaler.unscale_(optimizer) before clipping"));
+  }
+};
+
+}  // namespace
+
 Tensor GradScaler::scale(const Tensor& x) {
   if (!enabled_) return x;
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale",
                      {.what = "expected a floating-point tensor", .got = str(x)});
+  if (!used_) ClipWarnings::all().add(reached_);
   used_ = scaled_since_update_ = true;
   scaler_->losses.note(x, iteration_);
   return watched(scaler_->times(x), reached_);
@@ -286,7 +334,9 @@ void GradScaler::update() {
   if (!enabled_) return;
   require_scaled(op);
   const std::vector<AmpOptimizerState*> used = used_optimizers();
-  if (used.empty()) refuse(op, "neither unscale_ nor step was called since the last update");
+  if (used.empty())
+    refuse(op, "neither unscale_ nor step was called since the last update",
+           "call scaler.step(optimizer) instead of optimizer.step()");
   bool any = false;
   for (AmpOptimizerState* const state : used) {
     any = any || state->had_gradients;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/hooks.h"
 #include "../../optim/device_step_state.h"
+#include "../../optim/scope_query.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"
@@ -51,6 +55,48 @@ Receivers receivers_of(const Links& links) {
     if (link->optimizer()) add_receivers(*link->optimizer(), receivers);
   return receivers;
 }
+
+/** The sessions that have a scope open which scales or has masters, once for each scope, and the
+ *  thread that opened it. */
+struct OpenScopes {
+  std::mutex mutex;
+  std::vector<std::pair<SessionCore*, std::thread::id>> sessions;
+
+  static OpenScopes& all() {
+    static OpenScopes scopes;
+    return scopes;
+  }
+
+  void add(SessionCore& core) {
+    const std::lock_guard lock(mutex);
+    sessions.emplace_back(&core, std::this_thread::get_id());
+    optim::set_scope_query([](const Tensor& leaf) { return all().unscale(leaf); });
+  }
+
+  void remove(SessionCore& core) {
+    const std::lock_guard lock(mutex);
+    const auto at = std::find_if(sessions.begin(), sessions.end(),
+                                 [&](const auto& open) { return open.first == &core; });
+    if (at != sessions.end()) sessions.erase(at);
+  }
+
+  /** Returns true if an open scope of this thread will unscale the gradient of a parameter or
+   *  master. */
+  bool unscale(const Tensor& leaf) {
+    const std::lock_guard lock(mutex);
+    bool found = false;
+    for (const auto& [core, thread] : sessions) {
+      if (thread != std::this_thread::get_id()) continue;
+      for (const AmpOptimizerState* const link : core->optimizers)
+        if (link->in_scope && link->optimizer())
+          each_slot(*link->optimizer(), [&, &masters = core->masters](const optim::Slot& slot) {
+            const Master* const master = masters.find(slot.param);
+            found = found || slot.param.is_same(leaf) || (master && master->master.is_same(leaf));
+          });
+    }
+    return found;
+  }
+};
 
 }  // namespace
 
@@ -100,7 +146,8 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                                      : unscaled;
   if (multiplies) {
     passes_ = backward_passes();
-    loss_ = watched(loss_, reached_ = std::make_shared<std::atomic<int>>(0));
+    reached_ = std::make_shared<std::atomic<int>>(0);
+    loss_ = watched(loss_, reached_, kOp);
   }
   if (!links_.empty()) scaler().losses.note(unscaled, links_[0]->steps + 1);
   for (const auto& link : links_) link->clock->join_capture();
@@ -120,6 +167,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   }
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();
+  if (multiplies || core_->properties.masters()) OpenScopes::all().add(*core_);
 }
 
 namespace {
@@ -276,11 +324,13 @@ void ScaledLoss::abandon() {
 
 void ScaledLoss::leave() {
   for (const auto& link : links_) link->in_scope = false;
+  if (reached_ || core_->properties.masters()) OpenScopes::all().remove(*core_);
   use_.reset();
   --core_->open_scopes;
   core_->cache.end_round();
   core_ = nullptr;
   loss_ = {};
+  reached_ = nullptr;  // a backward pass from the loss is refused from here on
 }
 
 ScaledLoss::ScaledLoss(ScaledLoss&& other) noexcept = default;

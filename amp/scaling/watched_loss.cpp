@@ -4,6 +4,7 @@
 
 #include "../../autograd/grad_mode.h"
 #include "../../autograd/node.h"
+#include "../../tensor/core/error.h"
 
 namespace mezzo::amp {
 
@@ -12,26 +13,35 @@ namespace {
 /** Passes a gradient on, and notes that there was one. */
 class WatchedNode final : public Node {
  public:
-  WatchedNode(const Tensor& x, std::shared_ptr<std::atomic<int>> reached)
-      : reached_(std::move(reached)) {
+  WatchedNode(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
+              std::string_view scope)
+      : reached_(reached), scope_(scope) {
     follow(gradient_edge(x));
   }
   Grads apply(Grads gy) override {
-    if (gy[0].defined()) ++*reached_;
+    const auto reached = reached_.lock();
+    if (!reached && !scope_.empty() && gy[0].defined())
+      fail<StateError>(scope_, {.what = "backward of a scaled loss after the end of its scope",
+                                .got = "gradients that would stay multiplied by the loss scale",
+                                .expected = "scaled.backward() in the body of scale_loss, or "
+                                            "scope.loss().backward() before scope.close()"});
+    if (reached && gy[0].defined()) ++*reached;
     return gy;
   }
   std::string name() const override { return "scale_loss"; }
 
  private:
-  std::shared_ptr<std::atomic<int>> reached_;
+  std::weak_ptr<std::atomic<int>> reached_;
+  std::string_view scope_;  // a literal
 };
 
 }  // namespace
 
-Tensor watched(const Tensor& x, std::shared_ptr<std::atomic<int>> reached) {
+Tensor watched(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
+               std::string_view scope) {
   if (!x.requires_grad() || !grad_enabled()) return x;
   const Tensor y = x.detach();
-  set_grad_fn(y, make_ref<WatchedNode>(x, std::move(reached)), 0);
+  set_grad_fn(y, make_ref<WatchedNode>(x, reached, scope), 0);
   return y;
 }
 

@@ -167,6 +167,9 @@ Tensor Normalize::operator()(const Tensor& image) const {
 
 Tensor Resize::operator()(const Tensor& image) const {
   require_dims("Resize", image, 3);
+  if (image.dtype() != u8 && !is_floating(image.dtype()))
+    fail<DtypeError>(
+        "Resize", {.what = "wrong dtype", .got = str(image), .expected = "u8 or floating-point"});
   constexpr std::int64_t kMost = 65536;
   if (size < 1 || size > kMost || width < 0 || width > kMost)
     fail<ValueError>("Resize", {.what = "invalid size",

@@ -1,5 +1,8 @@
 #include "tensor.h"
 
+#include <limits>
+#include <type_traits>
+
 #include "../device/capture.h"
 #include "../ops/copy.h"
 #include "../text/text.h"
@@ -123,7 +126,21 @@ Tensor fetch(const Tensor& x, DType dtype) {
   return x.detach().to(cpu).to(dtype).contiguous();
 }
 
-template <class T> std::vector<T> fetch_vector(const Tensor& x) {
+/** Returns an integer as a T. Errors: ValueError unless T holds it; bool holds every integer. */
+template <class T> T exactly(const char* op, std::int64_t value, const Tensor& x) {
+  const auto out = converted<T>(value);
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    if (static_cast<std::int64_t>(out) != value || (out < T{}) != (value < 0))
+      fail<ValueError>(
+          op, {.what = "the C++ type does not hold this integer",
+               .got = str(value, " in ", x),
+               .expected = str(static_cast<std::int64_t>(std::numeric_limits<T>::min()), "..",
+                               std::numeric_limits<T>::max()),
+               .hint = "use std::int64_t"});
+  return out;
+}
+
+template <class T> std::vector<T> fetch_vector(const char* op, const Tensor& x) {
   // i64 and f64 hold every source value exactly.
   const bool through_float = is_floating(x.dtype());
   std::vector<T> out;
@@ -131,7 +148,7 @@ template <class T> std::vector<T> fetch_vector(const Tensor& x) {
   const Tensor host = fetch(x, through_float ? DType::f64 : DType::i64);
   for (std::int64_t i = 0; i < x.numel(); ++i)
     out.push_back(through_float ? converted<T>(host.data<double>()[i])
-                                : converted<T>(host.data<std::int64_t>()[i]));
+                                : exactly<T>(op, host.data<std::int64_t>()[i], x));
   return out;
 }
 
@@ -146,7 +163,7 @@ template <class T> T Tensor::item() const {
                               .expected = "numel 1",
                               .hint = "use x.to_vector<T>()"});
   Capture::refuse_crossing(ApiScope::outermost("item"), *this, cpu);
-  return fetch_vector<T>(*this)[0];
+  return fetch_vector<T>("item", *this)[0];
 }
 
 double Tensor::item() const {
@@ -174,7 +191,7 @@ Tensor::RowIterator Tensor::end() const { return {*this, dim() == 0 ? 0 : size(0
 
 template <class T> std::vector<T> Tensor::to_vector() const {
   Capture::refuse_crossing(ApiScope::outermost("to_vector"), *this, cpu);
-  return fetch_vector<T>(*this);
+  return fetch_vector<T>("to_vector", *this);
 }
 
 #define MZ_INSTANTIATE(T)                    \

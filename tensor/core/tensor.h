@@ -141,13 +141,15 @@ class MZ_API Tensor : public TensorMethods {
            impl_->offset * static_cast<std::int64_t>(item_size(impl_->dtype));
   }
   /** Returns the single element, converted to T: an integer type, bool, float or double. Converted
-   *  as by to(): an integer that T does not hold is the nearest one that it holds, bool excepted.
-   *  Synchronises with the device. Errors: ShapeError unless numel is 1. */
+   *  as by to(): a floating-point number beyond the range of T is the nearest T, bool excepted.
+   *  Synchronises with the device. Errors: ShapeError unless numel is 1; ValueError for an integer
+   *  that T does not hold. */
   template <class T> T item() const;
   /** Returns the single element as a double. Errors: as above; ValueError for an integer that a
    *  double does not hold exactly, for which there is item<std::int64_t>(). */
   double item() const;
-  /** Returns all elements in row-major order, converted to T. Synchronises with the device. */
+  /** Returns all elements in row-major order, converted to T as by item(). Synchronises with the
+   *  device. Errors: ValueError for an integer that T does not hold. */
   template <class T> std::vector<T> to_vector() const;
 
   // ---- views: share storage and version counter; gradients flow through -------------------------

@@ -40,13 +40,14 @@ double parsed(const std::string& subject, std::string_view text, std::int64_t li
   const char* const last = digits.data() + digits.size();
   const auto [end, error] = std::from_chars(digits.data(), last, value);
   if (error != std::errc{} || end != last)
-    fail<FormatError>(
-        subject,
-        {.what = str("line ", line, ", column ", column,
-                     error == std::errc::result_out_of_range ? ": the number is out of range"
-                                                             : ": not a number"),
-         .got = str("\"", text.substr(0, 40), "\""),
-         .hint = text.empty() ? "the option missing sets the number of a gap" : hint});
+    fail<FormatError>(subject, {.what = str("line ", line, ", column ", column,
+                                            error == std::errc::result_out_of_range
+                                                ? ": the number is out of range"
+                                                : ": not a number"),
+                                .got = str("\"", text.substr(0, 40), "\""),
+                                .hint = text.empty() ? "the option missing sets the number of a gap"
+                                        : error != std::errc::result_out_of_range ? hint
+                                                                                  : ""});
   return value;
 }
 
@@ -265,7 +266,10 @@ std::size_t CsvTable::index_of(std::string_view column) const {
   for (const std::string& known : names_) all += (all.empty() ? "" : ", ") + known;
   fail<ValueError>(
       str("read_csv(", path_, ")"),
-      {.what = "there is no such column", .got = std::string(column), .expected = all});
+      {.what = "there is no such column",
+       .got = std::string(column),
+       .expected = all,
+       .hint = names_.size() == 1 ? "the option delimiter says what is between the fields" : ""});
 }
 
 std::vector<std::string> CsvTable::text(std::string_view column) const {
@@ -277,6 +281,9 @@ std::vector<std::string> CsvTable::text(std::string_view column) const {
 
 Tensor CsvTable::numbers(const std::vector<std::string>& columns, const CsvOptions& options) const {
   require_dtype("read_csv", options.dtype);
+  if (columns.empty())
+    fail<ValueError>(str("read_csv(", path_, ")"),
+                     {.what = "no columns are named", .expected = "one or more of names()"});
   std::vector<std::size_t> places;
   for (const std::string& column : columns) places.push_back(index_of(column));
   std::vector<double> values;
@@ -284,7 +291,8 @@ Tensor CsvTable::numbers(const std::vector<std::string>& columns, const CsvOptio
     for (std::size_t i = 0; i < places.size(); ++i)
       values.push_back(parsed(str("read_csv(", path_, ")"),
                               trimmed(fields_[row * names_.size() + places[i]]), lines_[row],
-                              columns[i], options.missing, "classes() makes numbers of text"));
+                              columns[i], options.missing,
+                              "numbers have a decimal point; classes() makes numbers of text"));
   return tensor_of(values, rows(), std::ssize(columns), options.dtype);
 }
 

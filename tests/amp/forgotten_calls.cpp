@@ -223,6 +223,33 @@ TEST_CASE("GradScaler accepts accumulated gradients, several losses and gradient
 
 // ---- the optimizer of another net ---------------------------------------------------------------
 
+TEST_CASE("backward of the scaled loss after the scope is refused where there is a scale") {
+  const std::string level = GENERATE(from_range(levels::names()));
+  Trained t(level);
+  train_step(t.net, t.optimizer);
+  const auto before = t.weights();
+  for (const bool as_object : {false, true}) {
+    t.optimizer.zero_grad();
+    Tensor kept;
+    if (as_object) {
+      auto scope = amp::scale_loss(loss_of(t.net), t.optimizer);
+      kept = scope.loss();
+    } else {
+      amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor& scaled) { kept = scaled; });
+    }
+    if (!scales(level)) {
+      CHECK_NOTHROW(kept.backward());
+      continue;
+    }
+    CHECK_THROWS_WITH_AS_TEXT(kept.backward(), StateError,
+                              "backward of a scaled loss after the end of its scope");
+    CHECK_THROWS_AS(t.optimizer.step(), StateError);
+    CHECK(t.weights() == before);
+  }
+  t.optimizer.zero_grad();
+  CHECK(train_step(t.net, t.optimizer) == amp::StepResult::stepped);
+}
+
 TEST_CASE("initialize refuses the optimizer of another net and names what it lacks") {
   const std::string level = GENERATE(from_range(levels::names()));
   Net net, other;
@@ -267,4 +294,89 @@ TEST_CASE("initialize refuses an optimizer from before replace() and names the p
       "amp::initialize: a parameter is in no optimizer; got \"second.weight\" f32[4,8]");
   optim::SGD late(net.second.parameters(), {.lr = 0.1});
   CHECK_NOTHROW(amp::initialize(net, {optimizer, late}, quiet(level.c_str())).close());
+}
+
+TEST_CASE("a step is refused after a backward pass that adds to unscaled gradients") {
+  Net net, other;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1}), second(other.parameters(), {.lr = 0.1});
+  amp::GradScaler scaler({.init_scale = 16});
+  scaler.scale(loss_of(net)).backward();
+  scaler.unscale_(optimizer);
+  scaler.scale(loss_of(other)).backward();  // of other parameters
+  optim::clip_grad_norm(net.parameters(), 1.0);
+  (void)grad(scaler.scale(loss_of(net)), net.parameters());  // adds to no gradient
+  CHECK(scaler.step(optimizer) == amp::StepResult::stepped);
+  scaler.scale(loss_of(net)).backward();  // after the step: for the next one
+  CHECK(scaler.step(second) == amp::StepResult::stepped);
+  scaler.update();
+
+  optimizer.zero_grad();
+  scaler.scale(loss_of(net)).backward();
+  scaler.unscale_(optimizer);
+  scaler.scale(loss_of(net)).backward();
+  CHECK_THROWS_WITH_AS_TEXT(scaler.step(optimizer), StateError, "backward ran after unscale_");
+  optimizer.zero_grad();
+  scaler.update();
+  scaler.scale(loss_of(net)).backward();
+  CHECK(scaler.step(optimizer) == amp::StepResult::stepped);
+  scaler.update();
+}
+
+TEST_CASE("clipping inside scale_loss is refused where gradients are still scaled there") {
+  const std::string level = GENERATE(from_range(levels::names()));
+  const bool by_value = GENERATE(false, true);
+  Trained t(level);
+  train_step(t.net, t.optimizer);
+  t.optimizer.zero_grad();
+  const auto clip = [&] {
+    if (by_value)
+      optim::clip_grad_value(amp::master_params(t.optimizer), 0.5);
+    else
+      (void)optim::clip_grad_norm(amp::master_params(t.optimizer), 1.0);
+  };
+  const auto inside = [&] {
+    amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor& scaled) {
+      scaled.backward();
+      clip();
+    });
+  };
+  if (scales(level) || level == "O5")
+    CHECK_THROWS_WITH_AS_TEXT(inside(), StateError, "clip after the body of scale_loss");
+  else
+    CHECK_NOTHROW(inside());
+  t.optimizer.zero_grad();
+  amp::scale_loss(loss_of(t.net), t.optimizer, kBackward);
+  CHECK_NOTHROW(clip());
+  CHECK(t.optimizer.step() == amp::StepResult::stepped);
+
+  Net other;  // in no scope
+  sum(loss_of(other)).backward();
+  amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor& scaled) {
+    CHECK_NOTHROW(optim::clip_grad_norm(other.parameters(), 1.0));
+    scaled.backward();
+  });
+}
+
+TEST_CASE("clipping gradients that GradScaler has not unscaled is logged once for each scaler") {
+  Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.1});
+  for (const bool unscales : {true, false}) {
+    const LogCapture log;
+    amp::GradScaler scaler({.init_scale = 16});
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      loss_of(net).backward();  // before the first scaled loss of the step
+      (void)optim::clip_grad_norm(net.parameters(), 1.0);
+      optimizer.zero_grad();
+      scaler.scale(loss_of(net)).backward();
+      if (unscales) scaler.unscale_(optimizer);
+      (void)optim::clip_grad_norm(net.parameters(), 1.0);
+      scaler.step(optimizer);
+      scaler.update();
+    }
+    REQUIRE(log.lines.size() == (unscales ? 0 : 1));
+    if (!unscales)
+      CHECK(log.lines[0].find("clip_grad_norm: a GradScaler has scaled a loss, and the gradient is "
+                              "not unscaled") == 0);
+  }
 }

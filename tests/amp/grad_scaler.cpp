@@ -82,7 +82,9 @@ TEST_CASE("calls in a wrong order are refused") {
   CHECK_THROWS_AS(scaler.step(s.optimizer), StateError);
   CHECK_THROWS_AS(scaler.update(), StateError);
   s.backward(scaler, 1);
-  CHECK_THROWS_WITH_AS_TEXT(scaler.update(), StateError, "neither unscale_ nor step");
+  CHECK_THROWS_WITH_AS_TEXT(scaler.update(), StateError,
+                            "neither unscale_ nor step was called since the last update; call "
+                            "scaler.step(optimizer) instead of optimizer.step()");
   scaler.unscale_(s.optimizer);
   CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError,
                             "already since the last update");

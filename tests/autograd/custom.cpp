@@ -5,23 +5,37 @@
 #include <memory>
 
 #include "../support/catch.h"
+#include "../support/log_capture.h"
 #include "../support/throws.h"
 
 using namespace mezzo;
 
 namespace {
 
-/** Computes x * e^x and saves the output of the exponential. */
+/** Computes x * e^x and saves its argument. */
 struct TimesExp {
   static constexpr const char* name = "times_exp";
   static Tensor forward(FunctionContext& context, const Tensor& x, double scale) {
     const Tensor e = exp(x);
-    context.save_for_backward({x, e});
+    context.save_for_backward({x});
     return x * e * scale;
   }
   static Grads backward(FunctionContext& context, const Grads& gy) {
     const std::vector<Tensor> saved = context.saved();
     return {gy[0] * exp(saved[0]) * (saved[0] + 1) * 2.0};
+  }
+};
+
+/** x^3, which saves x^2: a constant in its second derivative. */
+struct SavesSquare {
+  static constexpr const char* name = "saves_square";
+  static Tensor forward(FunctionContext& context, const Tensor& x) {
+    const Tensor square_of = x * x;
+    context.save_for_backward({square_of});
+    return square_of * x;
+  }
+  static Grads backward(FunctionContext& context, const Grads& gy) {
+    return {gy[0] * context.saved()[0] * 3};
   }
 };
 
@@ -111,6 +125,27 @@ TEST_CASE("a user function may save its own result", "[custom]") {
   y.detach().fill_(0);
   CHECK_THROWS_WITH_AS_TEXT(sum(y).backward(), StateError,
                             "my_exp: a tensor needed for backward was modified in place");
+}
+
+TEST_CASE("a saved tensor that is neither argument nor result is named in second derivatives",
+          "[custom]") {
+  const LogCapture log;
+  const Tensor x = tensor({0.5, 1.0}, {.requires_grad = true});
+  const auto derive = [&](const auto& f, bool create_graph) {
+    return grad(sum(f(x)), x, {.create_graph = create_graph});
+  };
+  const auto intermediate = [](const Tensor& at) { return custom_function<SavesSquare>(at); };
+  const auto result = [](const Tensor& at) { return custom_function<MyExp>(at); };
+  const auto argument = [](const Tensor& at) { return custom_function<Product>(at, at * 2); };
+  derive(intermediate, false);
+  derive(result, true);
+  derive(argument, true);
+  CHECK(log.lines.empty());
+  for (int i = 0; i < 2; ++i) derive(intermediate, true);
+  REQUIRE(log.lines.size() == 1);  // once for each function
+  CHECK(log.lines[0].find(
+            "saves_square backward: create_graph takes a saved tensor for a constant") !=
+        std::string::npos);
 }
 
 TEST_CASE("the attachment of a user function is freed with the saved tensors", "[custom]") {

@@ -9,6 +9,7 @@ import torch
 import torchmetrics as M
 
 C = 4
+L = 3
 
 
 def drawn(seed):
@@ -76,6 +77,19 @@ def binary(seed, ignored=None, logits=True):
     return out
 
 
+def labels(seed, ignored=None, logits=True, shape=()):
+    """Targets 0 and 1 of L labels; the last label is rare."""
+    g = drawn(seed)
+    out = []
+    for n in (13, 0, 8):
+        x = scores(g, (n, L, *shape))
+        target = classes(g, (n, L, *shape), ignored, 2)
+        target[:, 2] = torch.where(target[:, 2] == 1, classes(g, (n, *shape), None, 2),
+                                   target[:, 2])
+        out.append((x if logits else (x / 8 + 0.5), target))
+    return out
+
+
 def words(seed, ignored=None):
     g = drawn(seed)
     return [(scores(g, (n, 5, 7)), classes(g, (n, 5), ignored, 7)) for n in (2, 3)]
@@ -103,8 +117,21 @@ def cases():
         out[f'{name} binary probabilities'] = make(
             task='binary', threshold=0.6), binary(9, None, False)
         out[f'{name} binary ignored'] = make(task='binary', ignore_index=-1), binary(10, -1)
+        for average in ('micro', 'macro', 'weighted', 'none'):
+            options = {'task': 'multilabel', 'num_labels': L, 'average': average}
+            out[f'{name} labels {average}'] = make(**options), labels(30)
+            out[f'{name} labels {average} ignored'] = make(
+                ignore_index=-1, **options), labels(32, -1)
+        options = {'task': 'multilabel', 'num_labels': L, 'average': 'none'}
+        out[f'{name} labels none probabilities'] = make(
+            threshold=0.6, **options), labels(31, None, False)
+        out[f'{name} labels none pixels'] = make(**options), labels(33, None, True, (2, 3))
     for normalize in ('none', 'true', 'pred', 'all'):
         make = M.ConfusionMatrix
+        out[f'ConfusionMatrix labels {normalize}'] = make(
+            task='multilabel', num_labels=L, normalize=normalize), labels(34)
+        out[f'ConfusionMatrix labels {normalize} ignored'] = make(
+            task='multilabel', num_labels=L, normalize=normalize, ignore_index=-1), labels(35, -1)
         out[f'ConfusionMatrix {normalize}'] = make(
             task='multiclass', num_classes=C, normalize=normalize), rare(11)
         out[f'ConfusionMatrix {normalize} ignored'] = make(
@@ -118,6 +145,11 @@ def cases():
         out[f'AUROC {average} ignored'] = M.AUROC(ignore_index=-1, **options), shares(15, -1)
         out[f'AUROC {average} logits'] = M.AUROC(**options), logits(25)
         out[f'AUROC {average} rare'] = M.AUROC(**options), [(p, t % 2) for p, t in shares(16)]
+    for average in ('micro', 'macro', 'weighted', 'none'):
+        options = {'task': 'multilabel', 'num_labels': L, 'average': average}
+        out[f'AUROC labels {average}'] = M.AUROC(**options), labels(36, None, False)
+        out[f'AUROC labels {average} ignored'] = M.AUROC(
+            ignore_index=-1, **options), labels(37, -1, False)
     out['AUROC binary'] = M.AUROC(task='binary'), binary(17)
     out['AUROC binary probabilities'] = M.AUROC(task='binary'), binary(18, None, False)
     out['AUROC binary ignored'] = M.AUROC(task='binary', ignore_index=-1), binary(19, -1)

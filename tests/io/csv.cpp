@@ -54,6 +54,7 @@ TEST_CASE("a table of text and numbers is read by the names of its columns") {
   CHECK_THROWS_WITH_AS_TEXT(table.numbers({"name"}), FormatError,
                             "classes() makes numbers of text");
   CHECK_THROWS_WITH_AS_TEXT(table.numbers({"age"}, {.dtype = f16}), DtypeError, "f32 or f64");
+  CHECK_THROWS_WITH_AS_TEXT(table.numbers({}), ValueError, "no columns are named");
   CHECK_THROWS_WITH_AS_TEXT(table.text("town"), ValueError,
                             "got town, expected name, age, city, country, score");
 }

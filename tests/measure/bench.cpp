@@ -343,6 +343,20 @@ TEST_CASE("the estimate of the time that is left agrees with what follows", "[be
   CHECK(2 * wrong <= looked);
 }
 
+TEST_CASE("the estimate counts the round that ends after the time is over", "[bench]") {
+  std::vector<std::string> log;
+  const bench::Net jumping = recorded("jumping", log, [](std::int64_t number) {
+    pause(number > 0 && (number - 1) / 5 % 2 == 0 ? 0.5 : 2);
+  });
+  bench::Options some = options({"O0", "O4"}, 41);
+  some.seconds = 1e-4;  // less than a turn: one round is added, since the rows are unstable
+  std::vector<double> left;
+  (void)measure({jumping}, some, {.time = [&](double, double at) { left.push_back(at); }});
+  REQUIRE(left.size() >= 2);
+  CHECK(left[left.size() - 2] > 0);  // the turn at O4 is to come
+  CHECK(left.back() == 0);
+}
+
 TEST_CASE("rounds are added until rows are stable or time is over", "[bench]") {
   std::vector<std::string> log;
   const bench::Net steady = recorded("steady", log, [](std::int64_t) { pause(1); });

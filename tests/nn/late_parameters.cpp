@@ -19,7 +19,7 @@ void go_backward(const nn::Module& module, const Net& net) {
 const std::string kReplaced =
     "SGD.step: a parameter has a gradient but is in no optimizer; got \"head.weight\" "
     "f32[3,4]@cpu, "
-    "from a replace() after the optimizer was made, expected an optimizer over the net as it is "
+    "from replace() after the optimizer was made, expected an optimizer over the net as it is "
     "now; make the optimizer later, or call add_param_group() with the new parameters";
 
 }  // namespace

@@ -92,11 +92,72 @@ TEST_CASE("the coefficient of determination does not depend on the unit or the o
   CHECK(constant.compute().item() == 0);
 }
 
+TEST_CASE("each label is a binary task") {
+  const Tensor scores = tensor({{0.9, 0.2}, {0.4, 0.7}, {0.8, 0.6}}),
+               target = tensor({{1, 0}, {1, 1}, {0, 1}});
+  Accuracy micro({.num_labels = 2}), each({.num_labels = 2, .average = Average::none});
+  ConfusionMatrix matrix({.num_labels = 2});
+  for (const DType dtype : {i64, u8, boolean}) {
+    micro.update(scores, target.to(dtype));
+    each.update((scores > 0.5).to(i64), target.to(dtype));
+  }
+  matrix.update(scores, target);
+  CHECK(micro.compute().item() == 4.0 / 6);
+  CHECK(equal(each.compute(), tensor({1.0 / 3, 1.0}, {.dtype = f64})));
+  CHECK(equal(matrix.compute(), tensor({0, 1, 1, 1, 1, 0, 0, 2}, {2, 2, 2}, {.dtype = i64})));
+  AUROC area({.num_labels = 2, .average = Average::none}), of_one({.num_labels = 1});
+  area.update(scores, target);
+  of_one.update(scores.narrow(1, 0, 1), target.narrow(1, 0, 1));
+  CHECK(equal(area.compute(), tensor({0.5, 1.0}, {.dtype = f64})));
+  CHECK(of_one.compute().item() == 0.5);
+}
+
+TEST_CASE("labels: what does not fit is refused, with the option that would") {
+  const Tensor scores = rand({4, 3}), target = zeros({4, 3}, i64);
+  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 3, .num_labels = 3}), ValueError,
+                            "of different tasks");
+  CHECK_THROWS_WITH_AS_TEXT(F1Score({.num_labels = -1}), ValueError, "num_labels");
+  CHECK_THROWS_WITH_AS_TEXT(Recall({.num_labels = 3, .top_k = 2}), ValueError, "top_k");
+  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 3}).update(scores, target), ShapeError,
+                            "need num_labels");
+  CHECK_THROWS_WITH_AS_TEXT(AUROC({.num_classes = 3}).update(scores, target), ShapeError,
+                            "need num_labels");
+  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_labels = 4}).update(scores, target), ShapeError,
+                            "num_labels columns");
+  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_labels = 3}).update(scores, zeros({4}, i64)), ShapeError,
+                            "num_labels columns");
+  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_labels = 3}).update(rand({4, 2}), target), ShapeError,
+                            "predictions do not fit");
+  Accuracy two({.num_labels = 3});
+  two.update(scores, full({4, 3}, 2, i64));
+  CHECK_THROWS_WITH_AS_TEXT(two.compute(), ValueError, "12 predictions or targets");
+}
+
+TEST_CASE("scores that are NaN are no predictions") {
+  const double nan = std::nan("");
+  const Tensor rows = tensor({{0.1, 0.7, 0.2}, {0.5, nan, 0.3}, {nan, nan, nan}});
+  for (const std::int64_t top_k : {1, 2}) {
+    Accuracy of({.num_classes = 3, .top_k = top_k}),
+        ignoring({.num_classes = 3, .top_k = top_k, .ignore_index = 2});
+    of.update(rows, classes({1, 0, 0}));
+    CHECK_THROWS_WITH_AS_TEXT(of.compute(), ValueError, "got 2 predictions");
+    ignoring.update(rows, classes({1, 2, 2}));
+    CHECK(ignoring.compute().item() == 1);
+  }
+  for (const DType dtype : {f16, bf16, f32, f64}) {
+    F1Score binary, labels({.num_labels = 2});
+    binary.update(tensor({0.2, nan, 3.0}).to(dtype), classes({0, 0, 1}));
+    CHECK_THROWS_WITH_AS_TEXT(binary.compute(), ValueError, "NaN have no class");
+    labels.update(tensor({{0.2, nan}}).to(dtype), tensor({{0, 1}}));
+    CHECK_THROWS_WITH_AS_TEXT(labels.compute(), ValueError, "got 1 predictions");
+  }
+}
+
 TEST_CASE("metrics refuse what they cannot count") {
   CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 1}), ValueError,
                             "num_classes is out of range");
   CHECK_THROWS_WITH_AS_TEXT(Accuracy({.num_classes = 3, .top_k = 4}), ValueError, "1..3");
-  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.top_k = 2}), ValueError, "a binary task has no top_k");
+  CHECK_THROWS_WITH_AS_TEXT(Accuracy({.top_k = 2}), ValueError, "only classes have top_k");
   CHECK_THROWS_WITH_AS_TEXT(Accuracy({.threshold = 2}), ValueError, "threshold");
   CHECK_THROWS_WITH_AS_TEXT(AUROC({.average = Average::micro}), ValueError, "micro");
   CHECK_THROWS_WITH_AS_TEXT(R2Score({.adjusted = -1}), ValueError, "adjusted");
@@ -130,7 +191,8 @@ TEST_CASE("metrics refuse what they cannot count") {
   CHECK_THROWS_WITH_AS_TEXT(area.update(classes({1}), classes({1})), DtypeError, "floating");
   area.update(tensor({std::numeric_limits<double>::quiet_NaN()}), classes({1}));
   CHECK_THROWS_WITH_AS_TEXT(area.compute(), ValueError, "NaN");
-  CHECK_THROWS_WITH_AS_TEXT(MeanMetric().update(ones({2}), -1), ValueError, "negative");
+  CHECK_THROWS_WITH_AS_TEXT(MeanMetric().update(ones({2}), -1), ValueError, "weight");
+  CHECK_THROWS_WITH_AS_TEXT(MeanMetric().update(1.0, INFINITY), ValueError, "weight");
   CHECK_THROWS_WITH_AS_TEXT(Perplexity().update(kScores, classes({1, 2, 0})), ShapeError,
                             "[N,T,V]");
   CHECK_THROWS_AS(Perplexity().update(kScores.unsqueeze(0), classes({1, 2, 3}).unsqueeze(0)),

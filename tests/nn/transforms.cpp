@@ -141,6 +141,8 @@ TEST_CASE("resized crops have areas and ratios in range", "[data]") {
       .size = {60, 80}, .scale = {1, 1}, .ratio = {4.0 / 3, 4.0 / 3}};
   CHECK(equal(whole(image), image));
   CHECK(data::RandomResizedCrop{8}((image).to(u8)).dtype() == u8);
+  for (const DType dtype : {i64, i32, boolean})
+    CHECK_THROWS_WITH_AS_TEXT(data::Resize{4}(image.to(dtype)), DtypeError, "Resize: wrong dtype");
   CHECK_THROWS_AS(data::RandomResizedCrop{0}(image), ValueError);
   CHECK_THROWS_AS((data::RandomResizedCrop{.size = 4, .scale = {0, 1}}(image)), ValueError);
   CHECK_THROWS_AS((data::RandomResizedCrop{.size = 4, .scale = {0.5, 0.2}}(image)), ValueError);

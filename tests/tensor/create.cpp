@@ -80,6 +80,21 @@ TEST_CASE("item and to_vector give every integer type", "[create]") {
   CHECK(tensor(300.5).item<std::uint8_t>() == 255);
 }
 
+TEST_CASE("item and to_vector refuse integers that the C++ type does not hold", "[create]") {
+  CHECK_THROWS_WITH_AS_TEXT(
+      tensor(-1).item<std::size_t>(), ValueError,
+      "item: the C++ type does not hold this integer; got -1 in i64[]@cpu, expected "
+      "0..18446744073709551615; use std::int64_t");
+  CHECK_THROWS_WITH_AS_TEXT(tensor(300).item<signed char>(), ValueError, "expected -128..127");
+  CHECK_THROWS_AS(tensor(std::int64_t{1} << 31).item<int>(), ValueError);
+  CHECK_THROWS_WITH_AS_TEXT(tensor({1, -1}).to_vector<unsigned>(), ValueError, "to_vector: ");
+  CHECK(tensor(-128).item<signed char>() == -128);
+  CHECK(tensor(std::numeric_limits<std::int64_t>::min()).item<long long>() ==
+        std::numeric_limits<long long>::min());
+  CHECK(tensor(-2).item<bool>());
+  CHECK(tensor(-1).item<float>() == -1);
+}
+
 TEST_CASE("arange rounds once, in every block", "[create]") {
   for (const DType dtype : {f64, f32, f16, bf16, i64, i32, u8, boolean}) {
     std::vector<double> values;
