@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "../tensor/core/dispatch.h"
 #include "../tensor/core/owner.h"
-#include "grad_mode.h"
 #include "node.h"
 
 namespace mezzo {

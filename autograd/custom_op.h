@@ -5,4 +5,4 @@
 #pragma once
 
 #include "../tensor/core/dispatch.h"
-#include "elementwise_rule.h"
+#include "../tensor/ops/elementwise/elementwise_rule.h"

@@ -5,16 +5,16 @@
 #include <map>
 #include <unordered_map>
 
+#include "../tensor/core/dispatch.h"
 #include "../tensor/device/capture.h"
-#include "../tensor/ops/copy.h"
+#include "../tensor/ops/create.h"
+#include "../tensor/ops/elementwise/pointwise.h"
+#include "../tensor/ops/shape/copy.h"
+#include "../tensor/ops/unit_gradient.h"
 #include "../tensor/text/text.h"
-#include "grad_mode.h"
 #include "gradient_receiver.h"
 #include "hooks.h"
 #include "leaf_lock.h"
-#include "ops/create.h"
-#include "ops/pointwise.h"
-#include "unit_gradient.h"
 #include "view_write.h"
 
 namespace mezzo {

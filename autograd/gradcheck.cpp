@@ -3,10 +3,9 @@
 #include <cmath>
 
 #include "../tensor/core/dispatch.h"
+#include "../tensor/ops/create.h"
 #include "../tensor/text/text.h"
 #include "engine.h"
-#include "grad_mode.h"
-#include "ops/create.h"
 
 namespace mezzo {
 

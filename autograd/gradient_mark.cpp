@@ -1,10 +1,10 @@
 #include "gradient_mark.h"
 
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/create.h"
 #include "../tensor/text/text.h"
-#include "grad_mode.h"
 #include "gradient_receiver.h"
 #include "leaf_lock.h"
-#include "ops/create.h"
 
 namespace mezzo {
 

@@ -3,12 +3,11 @@
 #include <new>
 
 #include "../tensor/core/dispatch.h"
-#include "../tensor/ops/copy.h"
-#include "../tensor/ops/view.h"
+#include "../tensor/ops/elementwise/pointwise.h"
+#include "../tensor/ops/reduce/reduce.h"
+#include "../tensor/ops/shape/copy.h"
+#include "../tensor/ops/shape/view.h"
 #include "../tensor/text/text.h"
-#include "grad_mode.h"
-#include "ops/pointwise.h"
-#include "ops/reduce.h"
 #include "recompute.h"
 
 namespace mezzo {

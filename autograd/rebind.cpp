@@ -1,6 +1,6 @@
 #include "rebind.h"
 
-#include "grad_mode.h"
+#include "../tensor/core/dispatch.h"
 #include "node.h"
 
 namespace mezzo {

@@ -6,7 +6,6 @@
 #include "../tensor/core/dispatch.h"
 #include "../tensor/random/generator_scope.h"
 #include "../tensor/text/text.h"
-#include "grad_mode.h"
 #include "op_node.h"
 
 namespace mezzo {

@@ -1,9 +1,9 @@
 // Recording: adds an op's outputs to the graph, for views and in-place writes too. Called by
 // dispatch.
+#include "../tensor/core/dispatch.h"
 #include "../tensor/core/recorded_write.h"
-#include "../tensor/ops/view.h"
+#include "../tensor/ops/shape/view.h"
 #include "../tensor/text/text.h"
-#include "grad_mode.h"
 #include "op_node.h"
 #include "view_write.h"
 

@@ -1,8 +1,8 @@
 #include "view_write.h"
 
 #include "../tensor/core/dispatch.h"
-#include "../tensor/ops/copy.h"
-#include "../tensor/ops/view.h"
+#include "../tensor/ops/shape/copy.h"
+#include "../tensor/ops/shape/view.h"
 #include "op_node.h"
 
 namespace mezzo {

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "../autograd/grad_mode.h"
-#include "../autograd/ops/arithmetic.h"
-#include "../autograd/ops/create.h"
-#include "../autograd/ops/matmul.h"
-#include "../autograd/ops/reduce.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/create.h"
+#include "../tensor/ops/elementwise/arithmetic.h"
+#include "../tensor/ops/matmul/matmul.h"
+#include "../tensor/ops/reduce/reduce.h"
 #include "cache_size.h"
 #include "stopwatch.h"
 

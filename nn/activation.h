@@ -2,7 +2,7 @@
 // autograd/ops/softmax.h (formulas, gradients, errors).
 #pragma once
 
-#include "../autograd/ops/activation.h"
+#include "../tensor/ops/elementwise/activation.h"
 #include "named_options.h"
 
 namespace mezzo::nn {

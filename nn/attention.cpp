@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../autograd/ops.h"
+#include "../tensor/ops/ops.h"
 #include "../tensor/ops/require.h"
 #include "../tensor/text/text.h"
 #include "arguments.h"

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "../autograd/ops.h"
 #include "../tensor/core/dispatch.h"
-#include "../tensor/ops/attention.h"
+#include "../tensor/ops/attention/attention.h"
+#include "../tensor/ops/ops.h"
 #include "../tensor/ops/require.h"
 #include "../tensor/random/generator.h"
 #include "../tensor/text/text.h"

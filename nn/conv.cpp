@@ -1,6 +1,6 @@
 #include "conv.h"
 
-#include "../autograd/ops/create.h"
+#include "../tensor/ops/create.h"
 #include "arguments.h"
 #include "init.h"
 

@@ -2,7 +2,7 @@
 // See also: autograd/ops/conv.h (the functions).
 #pragma once
 
-#include "../autograd/ops/conv.h"
+#include "../tensor/ops/conv/conv.h"
 #include "model.h"
 
 namespace mezzo::nn {

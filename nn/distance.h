@@ -2,7 +2,7 @@
 // See also: autograd/ops/distance.h (shapes, gradients, errors).
 #pragma once
 
-#include "../autograd/ops/distance.h"
+#include "../tensor/ops/distance/distance.h"
 #include "model.h"
 
 namespace mezzo::nn {

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "../autograd/ops/operators.h"
-#include "../autograd/ops/random.h"
-#include "../autograd/ops/selection.h"
+#include "../tensor/ops/elementwise/operators.h"
+#include "../tensor/ops/elementwise/selection.h"
+#include "../tensor/ops/random/random.h"
 #include "../tensor/ops/require.h"
 #include "arguments.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "../autograd/grad_mode.h"
-#include "../autograd/ops/create.h"
-#include "../autograd/ops/operators.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/create.h"
+#include "../tensor/ops/elementwise/operators.h"
 #include "../tensor/text/log.h"
 #include "../tensor/text/text.h"
 #include "arguments.h"

@@ -1,7 +1,7 @@
 #include "embedding.h"
 
-#include "../autograd/grad_mode.h"
-#include "../tensor/ops/embedding.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/index/embedding.h"
 #include "arguments.h"
 #include "init.h"
 

@@ -1,7 +1,7 @@
 // Embedding: a trained table whose rows are selected by index.
 #pragma once
 
-#include "../autograd/ops/embedding.h"
+#include "../tensor/ops/index/embedding.h"
 #include "model.h"
 
 namespace mezzo::nn {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <vector>
 
-#include "../autograd/draw.h"
-#include "../autograd/grad_mode.h"
-#include "../autograd/ops/random.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/math/erf.h"
+#include "../tensor/ops/random/random.h"
+#include "../tensor/random/draw.h"
 #include "../tensor/text/text.h"
 
 namespace mezzo::nn::init {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "../autograd/ops.h"
+#include "../tensor/ops/ops.h"
 #include "../tensor/ops/require.h"
 #include "arguments.h"
 #include "init.h"

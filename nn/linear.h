@@ -1,7 +1,7 @@
 // Linear (y = x W^T + b), Bilinear, and mlp() over a list of linear layers.
 #pragma once
 
-#include "../autograd/ops/matmul.h"
+#include "../tensor/ops/matmul/matmul.h"
 #include "model.h"
 
 namespace mezzo::nn {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "../autograd/grad_mode.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
 #include "walk.h"

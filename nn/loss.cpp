@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "../autograd/grad_mode.h"
-#include "../autograd/ops.h"
 #include "../tensor/core/api_scope.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/ops.h"
 #include "../tensor/ops/require.h"
 #include "../tensor/text/text.h"
 

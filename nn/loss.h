@@ -3,9 +3,9 @@
 // errors).
 #pragma once
 
-#include "../autograd/ops/ctc_loss.h"
-#include "../autograd/ops/loss.h"
-#include "../autograd/ops/margin_loss.h"
+#include "../tensor/ops/loss/ctc_loss.h"
+#include "../tensor/ops/loss/loss.h"
+#include "../tensor/ops/loss/margin_loss.h"
 #include "named_options.h"
 
 namespace mezzo::nn {

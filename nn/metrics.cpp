@@ -5,9 +5,9 @@
 #include <limits>
 #include <numeric>
 
-#include "../autograd/grad_mode.h"
-#include "../autograd/ops.h"
 #include "../tensor/comm/world.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/ops.h"
 #include "../tensor/text/log.h"
 #include "../tensor/text/text.h"
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "../autograd/grad_mode.h"
 #include "../autograd/gradient_mark.h"
 #include "../autograd/late_leaves.h"
 #include "../autograd/rebind.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
 #include "member_table.h"

@@ -1,8 +1,8 @@
 #include "norm.h"
 
-#include "../autograd/ops.h"
 #include "../tensor/core/dispatch.h"
-#include "../tensor/ops/layer_norm.h"
+#include "../tensor/ops/norm/layer_norm.h"
+#include "../tensor/ops/ops.h"
 #include "arguments.h"
 #include "fusion.h"
 

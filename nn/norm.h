@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "../autograd/ops/local_response_norm.h"
-#include "../autograd/ops/norm.h"
+#include "../tensor/ops/norm/local_response_norm.h"
+#include "../tensor/ops/norm/norm.h"
 #include "model.h"
 
 namespace mezzo::nn {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../autograd/ops/create.h"
-#include "../autograd/ops/index.h"
-#include "../autograd/ops/overwrite.h"
+#include "../tensor/ops/create.h"
+#include "../tensor/ops/index/index.h"
+#include "../tensor/ops/index/overwrite.h"
 #include "../tensor/ops/require.h"
 #include "../tensor/text/text.h"
 

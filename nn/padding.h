@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "../autograd/ops/pad.h"
+#include "../tensor/ops/shape/pad.h"
 #include "model.h"
 
 namespace mezzo::nn {

@@ -2,8 +2,8 @@
 // gradients, errors).
 #pragma once
 
-#include "../autograd/ops/pool.h"
-#include "../autograd/ops/unpool.h"
+#include "../tensor/ops/pool/pool.h"
+#include "../tensor/ops/pool/unpool.h"
 #include "model.h"
 
 namespace mezzo::nn {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "../autograd/ops/create.h"
-#include "../autograd/ops/operators.h"
+#include "../tensor/ops/create.h"
+#include "../tensor/ops/elementwise/operators.h"
 #include "../tensor/ops/require.h"
 #include "arguments.h"
 #include "init.h"

@@ -1,7 +1,7 @@
 #include "rearrange.h"
 
-#include "../autograd/ops/rearrange.h"
 #include "../tensor/ops/require.h"
+#include "../tensor/ops/shape/rearrange.h"
 #include "arguments.h"
 
 namespace mezzo::nn {

@@ -3,8 +3,8 @@
 // gradients, errors).
 #pragma once
 
-#include "../autograd/ops/interpolate.h"
-#include "../autograd/ops/unfold.h"
+#include "../tensor/ops/conv/unfold.h"
+#include "../tensor/ops/resize/interpolate.h"
 #include "model.h"
 
 namespace mezzo::nn {

@@ -5,8 +5,8 @@
 #include <concepts>
 #include <utility>
 
-#include "../autograd/grad_mode.h"
 #include "../autograd/recompute.h"
+#include "../tensor/core/dispatch.h"
 
 namespace mezzo::nn {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "../autograd/ops/create.h"
-#include "../autograd/ops/index.h"
+#include "../tensor/ops/create.h"
+#include "../tensor/ops/index/index.h"
 #include "../tensor/ops/require.h"
 #include "arguments.h"
 #include "init.h"

@@ -2,7 +2,7 @@
 // See also: autograd/ops/recurrent.h (formulas, gradients).
 #pragma once
 
-#include "../autograd/ops/recurrent.h"
+#include "../tensor/ops/recurrent/recurrent.h"
 #include "model.h"
 #include "packed_sequence.h"
 

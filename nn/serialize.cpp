@@ -2,7 +2,7 @@
 
 #include <unordered_set>
 
-#include "../autograd/grad_mode.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/text/text.h"
 #include "load.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "../autograd/custom_function.h"
-#include "../autograd/ops/create.h"
+#include "../tensor/ops/create.h"
 
 namespace mezzo::nn::detail {
 

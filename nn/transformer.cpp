@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "../autograd/ops/activation.h"
-#include "../autograd/ops/operators.h"
-#include "../autograd/ops/rearrange.h"
+#include "../tensor/ops/elementwise/activation.h"
+#include "../tensor/ops/elementwise/operators.h"
+#include "../tensor/ops/shape/rearrange.h"
 #include "../tensor/text/text.h"
 #include "arguments.h"
 #include "init.h"

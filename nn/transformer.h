@@ -2,7 +2,7 @@
 // See also: position.h (positional embeddings).
 #pragma once
 
-#include "../autograd/ops/create.h"
+#include "../tensor/ops/create.h"
 #include "attention.h"
 #include "dropout.h"
 #include "norm.h"

@@ -4,10 +4,10 @@
 #include <limits>
 #include <vector>
 
-#include "../autograd/ops/operators.h"
-#include "../autograd/ops/power.h"
-#include "../autograd/ops/reduce.h"
-#include "../autograd/ops/selection.h"
+#include "../tensor/ops/elementwise/operators.h"
+#include "../tensor/ops/elementwise/power.h"
+#include "../tensor/ops/elementwise/selection.h"
+#include "../tensor/ops/reduce/reduce.h"
 #include "optimizer_of_members.h"
 #include "option_checks.h"
 #include "updates.h"

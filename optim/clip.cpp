@@ -5,10 +5,10 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "../autograd/grad_mode.h"
 #include "../autograd/gradient_mark.h"
-#include "../autograd/ops/operators.h"
 #include "../tensor/core/api_scope.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/elementwise/operators.h"
 #include "../tensor/text/text.h"
 #include "multi_tensor.h"
 #include "scope_query.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "../autograd/grad_mode.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/memory/transfer.h"
 #include "../tensor/text/text.h"
 #include "blocks_cpu.h"

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "../autograd/grad_mode.h"
 #include "../autograd/gradient_mark.h"
 #include "../autograd/gradient_receiver.h"
 #include "../autograd/late_leaves.h"
-#include "../autograd/ops/create.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/ops/create.h"
 #include "../tensor/text/text.h"
 #include "device_step_state.h"
 

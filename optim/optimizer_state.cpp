@@ -3,7 +3,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "../autograd/grad_mode.h"
+#include "../tensor/core/dispatch.h"
 #include "../tensor/text/log.h"
 #include "../tensor/text/text.h"
 #include "device_step_state.h"

@@ -5,13 +5,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/node.h"
 #include "../../optim/multi_tensor.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/device/queue_order.h"
-#include "../../tensor/ops/copy.h"
+#include "../../tensor/ops/shape/copy.h"
 
 namespace mezzo::amp {
 

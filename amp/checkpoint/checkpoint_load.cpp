@@ -4,8 +4,8 @@
 #include <deque>
 #include <functional>
 
-#include "../../autograd/grad_mode.h"
 #include "../../nn/serialize.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/device/cpu_isa.h"
 #include "../../tensor/io/checkpoint_directory.h"
 #include "../../tensor/text/log.h"

@@ -1,7 +1,7 @@
 // finite(): whether all elements of a tensor are finite.
 #pragma once
 
-#include "../../autograd/ops.h"
+#include "../../tensor/ops/ops.h"
 
 namespace mezzo::amp {
 

@@ -1,6 +1,6 @@
 #include "gradient_watch.h"
 
-#include "../../autograd/grad_mode.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"

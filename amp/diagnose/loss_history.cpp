@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "../../autograd/grad_mode.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
 

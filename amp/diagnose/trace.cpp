@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "../../autograd/hooks.h"
-#include "../../autograd/ops.h"
 #include "../../tensor/core/guard_list.h"
 #include "../../tensor/device/capture.h"
+#include "../../tensor/ops/ops.h"
 #include "../../tensor/text/text.h"
 #include "all_finite.h"
 #include "unobserved.h"

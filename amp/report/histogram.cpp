@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "../../autograd/ops.h"
+#include "../../tensor/ops/ops.h"
 #include "../diagnose/unobserved.h"
 
 namespace mezzo::amp::report {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "../../autograd/ops/exponents.h"
+#include "../../tensor/ops/elementwise/exponents.h"
 #include "lines.h"
 
 namespace mezzo::amp::report {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "../../autograd/ops.h"
 #include "../../tensor/core/build_facts.h"
 #include "../../tensor/core/version.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/device/cpu_isa.h"
 #include "../../tensor/memory/allocator.h"
+#include "../../tensor/ops/ops.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../../tensor/text/time.h"

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
 #include "../../autograd/node.h"
-#include "../../autograd/ops/create.h"
-#include "../../autograd/ops/pointwise.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/device/capture.h"
+#include "../../tensor/ops/create.h"
+#include "../../tensor/ops/elementwise/pointwise.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../weights/optimizer_masters.h"

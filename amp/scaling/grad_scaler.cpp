@@ -6,9 +6,9 @@
 #include <mutex>
 #include <thread>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/hooks.h"
 #include "../../optim/scope_query.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
-#include "../../autograd/ops/operators.h"
 #include "../../optim/device_step_state.h"
 #include "../../tensor/memory/transfer.h"
+#include "../../tensor/ops/elementwise/operators.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "gradient_check.h"

@@ -6,10 +6,10 @@
 #include <thread>
 #include <utility>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/hooks.h"
 #include "../../optim/device_step_state.h"
 #include "../../optim/scope_query.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"
 #include "amp_optimizer_state.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "../../autograd/node.h"
-#include "../../autograd/ops/create.h"
 #include "../../tensor/device/capture.h"
+#include "../../tensor/ops/create.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../weights/optimizer_masters.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/node.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/core/error.h"
 
 namespace mezzo::amp {

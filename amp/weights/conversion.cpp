@@ -2,17 +2,17 @@
 
 #include <unordered_map>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/node.h"
-#include "../../autograd/ops/arithmetic.h"
-#include "../../autograd/ops/compare.h"
-#include "../../autograd/ops/create.h"
-#include "../../autograd/ops/functions.h"
-#include "../../autograd/ops/join.h"
-#include "../../autograd/ops/operators.h"
-#include "../../autograd/ops/reduce.h"
-#include "../../autograd/ops/selection.h"
 #include "../../autograd/rebind.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/create.h"
+#include "../../tensor/ops/elementwise/arithmetic.h"
+#include "../../tensor/ops/elementwise/compare.h"
+#include "../../tensor/ops/elementwise/functions.h"
+#include "../../tensor/ops/elementwise/operators.h"
+#include "../../tensor/ops/elementwise/selection.h"
+#include "../../tensor/ops/reduce/reduce.h"
+#include "../../tensor/ops/shape/join.h"
 #include "../../tensor/text/text.h"
 #include "optimizer_masters.h"
 

@@ -1,8 +1,8 @@
 #include "master.h"
 
-#include "../../autograd/grad_mode.h"
-#include "../../autograd/ops/operators.h"
 #include "../../autograd/rebind.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/elementwise/operators.h"
 
 namespace mezzo::amp {
 

@@ -1,15 +1,15 @@
 // Linear layers on the device: bias, activation and their gradients are fused into the products
 // where cuBLASLt supports it.
-#include "../../tensor/ops/linear_chain.h"
+#include "../../tensor/ops/matmul/linear_chain.h"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "../../tensor/core/row_major.h"
-#include "../../tensor/ops/copy.h"
+#include "../../tensor/ops/shape/copy.h"
 #include "../attach.h"
-#include "../kernels/relu_mask.h"
+#include "../kernels/elementwise/relu_mask.h"
 #include "product.h"
 
 namespace mezzo::gpu {

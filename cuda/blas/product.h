@@ -2,7 +2,7 @@
 // and by nvcc.
 #pragma once
 
-#include "../../tensor/ops/product.h"
+#include "../../tensor/ops/matmul/product.h"
 #include "blas.h"
 
 namespace mezzo::gpu {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "../../tensor/ops/attention.h"
+#include "../../tensor/ops/attention/attention.h"
 #include "dnn.h"
 
 namespace mezzo::gpu {

@@ -13,7 +13,7 @@
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../blas/key.h"
-#include "../kernels/attention_masks.h"
+#include "../kernels/attention/attention_masks.h"
 #include "../kernels/result_difference.h"
 #include "../own_kernels.h"
 #include "../runtime/device.h"

@@ -2,7 +2,7 @@
 // of Mezzo's own kernels.
 #pragma once
 
-#include "../../tensor/ops/attention.h"
+#include "../../tensor/ops/attention/attention.h"
 #include "dnn.h"
 
 namespace mezzo::gpu {

@@ -5,7 +5,7 @@
 
 #include "../../tensor/core/half.h"
 #include "../../tensor/memory/transfer.h"
-#include "../kernels/attention_masks.h"
+#include "../kernels/attention/attention_masks.h"
 #include "../runtime/device.h"
 #include "attention_library.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "../../tensor/ops/conv_geometry.h"
+#include "../../tensor/ops/conv/conv_geometry.h"
 #include "../library_proof.h"
 #include "../runtime/runtime.h"
 

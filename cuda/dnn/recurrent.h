@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "../../tensor/ops/recurrent.h"
+#include "../../tensor/ops/recurrent/recurrent.h"
 #include "../runtime/runtime.h"
 
 namespace mezzo::gpu::dnn {

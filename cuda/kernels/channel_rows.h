@@ -5,8 +5,8 @@
 // channel_packs.h.
 #pragma once
 
-#include "../../tensor/elementwise/activation.h"
-#include "channel_norm.h"
+#include "../../tensor/ops/elementwise/activation.h"
+#include "norm/channel_norm.h"
 #include "typed.h"
 
 namespace mezzo::gpu {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "../../tensor/core/elementwise_info.h"
-#include "../../tensor/elementwise/apply.h"
+#include "../../tensor/ops/elementwise/apply.h"
 #include "../attach.h"
 #include "map_packs.h"
 

@@ -2,7 +2,7 @@
 // element selects. Parsed by g++ and by nvcc.
 #pragma once
 
-#include "../../tensor/ops/index.h"
+#include "../../tensor/ops/index/index.h"
 #include "../runtime/index_errors.h"
 #include "host_axes.h"
 

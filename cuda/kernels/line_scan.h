@@ -8,7 +8,7 @@
 
 #include "../own_kernels.h"
 #include "cub.h"
-#include "scan.h"
+#include "reduce/scan.h"
 
 namespace mezzo::gpu {
 

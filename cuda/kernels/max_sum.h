@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../../tensor/cpu/order.h"
-#include "../../tensor/cpu/softmax_line.h"
+#include "../../tensor/ops/norm/softmax_line_cpu.h"
 #include "typed.h"
 
 namespace mezzo::gpu {

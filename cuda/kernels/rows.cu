@@ -8,8 +8,8 @@
 
 #include "axes.h"
 #include "items.h"
-#include "scan.h"
-#include "sort_lines.h"
+#include "reduce/scan.h"
+#include "sort/sort_lines.h"
 #include "typed.h"
 #include "words.h"
 

@@ -7,7 +7,7 @@
 
 #include "../../tensor/device/capture.h"
 #include "../runtime/device.h"
-#include "copy.h"
+#include "shape/copy.h"
 
 namespace mezzo::gpu {
 

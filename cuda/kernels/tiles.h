@@ -16,7 +16,7 @@
 #include <type_traits>
 
 #include "../../tensor/core/tensor.h"
-#include "../../tensor/elementwise/formula.h"
+#include "../../tensor/ops/elementwise/formula.h"
 #include "../runtime/device.h"
 #include "element.h"
 #include "host_lines.h"

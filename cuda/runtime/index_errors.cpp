@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../../tensor/device/capture.h"
-#include "../../tensor/ops/cross_entropy.h"
+#include "../../tensor/ops/loss/cross_entropy.h"
 #include "../../tensor/text/text.h"
 #include "device.h"
 

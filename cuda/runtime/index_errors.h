@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "../../tensor/ops/gather.h"
+#include "../../tensor/ops/index/gather.h"
 #include "runtime.h"
 
 namespace mezzo::gpu {

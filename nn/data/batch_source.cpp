@@ -4,8 +4,8 @@
 #include <exception>
 #include <string>
 
-#include "../../autograd/ops/index.h"
 #include "../../tensor/memory/out_of_memory.h"
+#include "../../tensor/ops/index/index.h"
 #include "../../tensor/random/generator_scope.h"
 #include "../../tensor/text/text.h"
 #include "plain_work.h"

@@ -1,6 +1,6 @@
 #include "dataset.h"
 
-#include "../../autograd/grad_mode.h"
+#include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/text.h"
 
 namespace mezzo::data {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "../../autograd/ops/create.h"
 #include "../../tensor/device/parallel.h"
 #include "../../tensor/math/math.h"
+#include "../../tensor/ops/create.h"
 #include "../../tensor/random/generator.h"
 #include "../../tensor/random/philox.h"
 #include "../../tensor/text/text.h"

@@ -6,8 +6,8 @@
 #include <numbers>
 #include <vector>
 
-#include "../../autograd/ops/create.h"
 #include "../../tensor/math/math.h"
+#include "../../tensor/ops/create.h"
 #include "../../tensor/text/text.h"
 
 namespace mezzo::data {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
-#include "../../autograd/ops/interpolate.h"
-#include "../../autograd/ops/pad.h"
-#include "../../autograd/ops/rearrange.h"
+#include "../../tensor/ops/resize/interpolate.h"
+#include "../../tensor/ops/shape/pad.h"
+#include "../../tensor/ops/shape/rearrange.h"
 #include "../../tensor/text/text.h"
 #include "image_functions.h"
 #include "random_draw.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "../../autograd/ops/window.h"
 #include "../../tensor/core/tensor.h"
+#include "../../tensor/ops/conv/window.h"
 
 namespace mezzo::data {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "../../autograd/ops.h"
+#include "../../tensor/ops/ops.h"
 #include "../../tensor/text/text.h"
 #include "random_draw.h"
 

@@ -1,7 +1,6 @@
 // PlainWork: the scope in which data sets work. Private to nn/data/.
 #pragma once
 
-#include "../../autograd/grad_mode.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/memory/allocator.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../../autograd/ops/random.h"
 #include "../../tensor/core/error.h"
+#include "../../tensor/ops/random/random.h"
 #include "../../tensor/random/generator_scope.h"
 #include "../../tensor/random/philox.h"
 #include "../../tensor/text/text.h"

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
-#include "../../autograd/ops/activation.h"
-#include "../../autograd/ops/compare.h"
-#include "../../autograd/ops/create.h"
-#include "../../autograd/ops/matmul.h"
-#include "../../autograd/ops/operators.h"
+#include "../../tensor/ops/create.h"
+#include "../../tensor/ops/elementwise/activation.h"
+#include "../../tensor/ops/elementwise/compare.h"
+#include "../../tensor/ops/elementwise/operators.h"
+#include "../../tensor/ops/matmul/matmul.h"
 #include "../../tensor/text/text.h"
 #include "../arguments.h"
 #include "../dropout.h"

@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
-#include "../../autograd/ops/pool.h"
-#include "../../autograd/ops/reduce.h"
+#include "../../tensor/ops/pool/pool.h"
+#include "../../tensor/ops/reduce/reduce.h"
 #include "../../tensor/text/text.h"
 #include "../init.h"
 

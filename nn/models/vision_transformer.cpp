@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "../../autograd/ops/create.h"
-#include "../../autograd/ops/join.h"
-#include "../../autograd/ops/operators.h"
+#include "../../tensor/ops/create.h"
+#include "../../tensor/ops/elementwise/operators.h"
+#include "../../tensor/ops/shape/join.h"
 #include "../../tensor/text/text.h"
 #include "../activation.h"
 #include "../arguments.h"

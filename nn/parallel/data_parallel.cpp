@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/leaf_lock.h"
-#include "../../autograd/ops/pointwise.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/elementwise/pointwise.h"
 #include "../../tensor/random/generator.h"
 #include "../../tensor/text/text.h"
 #include "broadcast_state.h"

@@ -2,13 +2,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "../../autograd/grad_mode.h"
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/hooks.h"
-#include "../../autograd/ops/create.h"
-#include "../../autograd/ops/pointwise.h"
 #include "../../tensor/comm/comm_error.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/create.h"
+#include "../../tensor/ops/elementwise/pointwise.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "broadcast_state.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "../memory/out_of_memory.h"
-#include "../ops/copy.h"
-#include "../ops/view.h"
+#include "../ops/shape/copy.h"
+#include "../ops/shape/view.h"
 #include "../text/text.h"
 #include "api_scope.h"
 #include "recorded_write.h"

@@ -12,10 +12,10 @@
 //   other ops:   gradient<I>(g, operands...) is the gradient of operand I
 #pragma once
 
-#include "../elementwise/activation.h"
-#include "../elementwise/arithmetic.h"
-#include "../elementwise/compare.h"
-#include "../elementwise/functions.h"
-#include "../elementwise/power.h"
-#include "../elementwise/rounding.h"
-#include "../elementwise/selection.h"
+#include "../ops/elementwise/activation.h"
+#include "../ops/elementwise/arithmetic.h"
+#include "../ops/elementwise/compare.h"
+#include "../ops/elementwise/functions.h"
+#include "../ops/elementwise/power.h"
+#include "../ops/elementwise/rounding.h"
+#include "../ops/elementwise/selection.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "../elementwise/loss_terms.h"
+#include "../ops/elementwise/loss_terms.h"
 #include "elementwise.h"
 #include "elementwise_info.h"
 

@@ -1,6 +1,6 @@
 #include "row_major.h"
 
-#include "../ops/copy.h"
+#include "../ops/shape/copy.h"
 #include "dispatch.h"
 
 namespace mezzo {

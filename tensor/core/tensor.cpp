@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "../device/capture.h"
-#include "../ops/copy.h"
+#include "../ops/shape/copy.h"
 #include "../text/text.h"
 #include "api_scope.h"
 #include "convert_value.h"

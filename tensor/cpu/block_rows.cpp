@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "../device/parallel.h"
+#include "../ops/index/index_list_cpu.h"
 #include "convert.h"
-#include "index_list.h"
 #include "order.h"
 #include "word.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../ops/index.h"
+#include "../ops/index/index.h"
 
 namespace mezzo::cpu_kernels {
 

@@ -11,10 +11,10 @@
 
 #include "../core/macros.h"
 #include "../device/parallel.h"
-#include "../ops/batch_norm.h"
+#include "../ops/norm/batch_norm.h"
+#include "../ops/norm/gradient_sums_cpu.h"
 #include "block_io.h"
 #include "fold.h"
-#include "gradient_sums.h"
 #include "simd.h"
 
 namespace mezzo::cpu_kernels {

@@ -9,7 +9,7 @@
 
 #include "../core/elementwise_info.h"
 #include "../core/macros.h"
-#include "../elementwise/apply.h"
+#include "../ops/elementwise/apply.h"
 #include "block_map.h"
 
 namespace mezzo::cpu_kernels {

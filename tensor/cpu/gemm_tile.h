@@ -10,7 +10,7 @@
 // bf16, high and low; a step adds four such sums: high x high, low x high, low x low, high x low.
 #pragma once
 
-#include "conv_micro.h"
+#include "../ops/conv/conv_micro_cpu.h"
 #include "gemm_pack.h"
 
 namespace mezzo::cpu_kernels {

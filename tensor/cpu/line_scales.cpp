@@ -5,9 +5,9 @@
 #include "../core/compute_type.h"
 #include "../core/dispatch.h"
 #include "../core/elementwise_info.h"
-#include "../elementwise/arithmetic.h"
 #include "../math/safe_sum.h"
-#include "../ops/statistics.h"
+#include "../ops/elementwise/arithmetic.h"
+#include "../ops/reduce/statistics.h"
 
 namespace mezzo::cpu_kernels {
 

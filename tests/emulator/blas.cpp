@@ -8,7 +8,7 @@
 #include "../../tensor/core/error.h"
 #include "../../tensor/core/half.h"
 #include "../../tensor/cpu/gemm.h"
-#include "../../tensor/elementwise/activation.h"
+#include "../../tensor/ops/elementwise/activation.h"
 #include "cuda.h"
 #include "dnn.h"
 #include "faults.h"

@@ -9,7 +9,7 @@
 
 #include "../../cuda/kernels/elementwise.h"
 #include "../../cuda/kernels/transpose.h"
-#include "../../tensor/elementwise/compare.h"
+#include "../../tensor/ops/elementwise/compare.h"
 #include "../emulator/sectors.h"
 #include "../support/catch.h"
 

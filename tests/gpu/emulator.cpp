@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "../../cuda/kernels/element.h"
-#include "../../cuda/kernels/group_barrier.h"
 #include "../../cuda/kernels/kernel.h"
+#include "../../cuda/kernels/recurrent/group_barrier.h"
 #include "../../tensor/device/backend.h"
 #include "../../tensor/memory/address_sanitizer.h"
 #include "../support/catch.h"

@@ -3,7 +3,7 @@
 // other layers run step by step.
 #include "recurrent.h"
 
-#include "../../cuda/kernels/persistent_plan.h"
+#include "../../cuda/kernels/recurrent/persistent_plan.h"
 #include "../emulator/counters.h"
 #include "../emulator/fill.h"
 #include "emulation.h"

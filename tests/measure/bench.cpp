@@ -13,12 +13,12 @@
 #include <tuple>
 
 #include "../../amp/report/run_data.h"
-#include "../../autograd/ops/create.h"
-#include "../../autograd/ops/random.h"
-#include "../../autograd/ops/reduce.h"
 #include "../../nn/linear.h"
 #include "../../nn/loss.h"
 #include "../../optim/sgd.h"
+#include "../../tensor/ops/create.h"
+#include "../../tensor/ops/random/random.h"
+#include "../../tensor/ops/reduce/reduce.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 

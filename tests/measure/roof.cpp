@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../../autograd/ops/create.h"
-#include "../../autograd/ops/matmul.h"
 #include "../../measure/cache_size.h"
 #include "../../measure/stopwatch.h"
+#include "../../tensor/ops/create.h"
+#include "../../tensor/ops/matmul/matmul.h"
 #include "../io/files.h"
 #include "../support/catch.h"
 

@@ -9,8 +9,8 @@
 #include <set>
 #include <string>
 
-#include "../../autograd/ops.h"
 #include "../../nn/model.h"
+#include "../../tensor/ops/ops.h"
 #include "../support/catch.h"
 
 using namespace mezzo;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "../../autograd/ops.h"
+#include "../../tensor/ops/ops.h"
 #include "../../tensor/random/generator.h"
 #include "../../tensor/random/philox.h"
 #include "../support/catch.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../../autograd/ops.h"
 #include "../../nn/linear.h"
+#include "../../tensor/ops/ops.h"
 #include "../support/catch.h"
 
 using namespace mezzo;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "../../autograd/ops.h"
 #include "../../nn/data/dataset.h"
+#include "../../tensor/ops/ops.h"
 #include "../../tensor/text/log.h"
 #include "../support/catch.h"
 #include "../support/numbered.h"

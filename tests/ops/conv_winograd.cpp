@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../../tensor/cpu/conv_winograd.h"
+#include "../../tensor/ops/conv/conv_winograd_cpu.h"
 #include "../support/catch.h"
 #include "joined.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "../../tensor/core/elementwise.h"
-#include "../../tensor/elementwise/loss_terms.h"
+#include "../../tensor/ops/elementwise/loss_terms.h"
 #include "../support/catch.h"
 #include "samples.h"
 

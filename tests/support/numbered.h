@@ -1,8 +1,8 @@
 // numbered(): a data set whose samples can be told apart.
 #pragma once
 
-#include "../../autograd/ops/create.h"
 #include "../../nn/data/dataset.h"
+#include "../../tensor/ops/create.h"
 
 /** Sample i is (i, 10 i) with target i. */
 inline mezzo::data::Dataset numbered(std::int64_t n) {

@@ -3,7 +3,7 @@
 
 #include "../../../tensor/core/dispatch.h"
 #include "../../../tensor/core/registry.h"
-#include "../../../tensor/ops/layer_norm.h"
+#include "../../../tensor/ops/norm/layer_norm.h"
 #include "row.h"
 
 namespace smoke {

@@ -1,0 +1,61 @@
+// Shared parts of the kernels of layer_norm, of rms_norm and of their gradients.
+#pragma once
+
+#include "../../../tensor/ops/norm/gradient_sums_cpu.h"
+#include "../../../tensor/ops/norm/layer_norm.h"
+#include "../line_piece.h"
+#include "../typed.h"
+
+namespace mezzo::gpu {
+
+/** Returns the sums of two packs of T, rounded. */
+template <class T> __device__ PackWords sum_of(const PackWords& x, const PackWords& y) {
+  constexpr int kWidth = kPerPack<T>;
+  float a[kWidth], b[kWidth];
+  widen<T>(x, a);
+  widen<T>(y, b);
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) a[k] += b[k];
+  return narrowed_words<T, kWidth>(a);
+}
+
+/** Returns the dtype of weight and bias; that of x if there are none. */
+template <class Norm> DType affine_dtype(const Norm& norm) {
+  return norm.weight.data ? norm.weight.dtype : norm.x.dtype;
+}
+
+/** Writes a + b to `out`, which may be one of them. */
+void add_into(const Tensor& a, const Tensor& b, Tensor& out);
+
+/** Operands of the gradients. */
+struct RowNormBackward {
+  Lines rows;
+  Array g, x, weight, mean, rstd, gx;
+  Array rest = {};  // of packs: the sum's other gradient
+};
+
+/** Statistics shared by a row's elements. */
+template <class C> struct RowStatistics {
+  C mean, rstd;
+  __device__ RowStatistics(const RowNormBackward& norm, const LineWalk& walk)
+      : mean(walk.has_line ? norm.mean.load_or(walk.line, C(0)) : C(0)),
+        rstd(walk.has_line ? norm.rstd.load<C>(walk.line) : C(0)) {}
+  __device__ RowStatistics(const RowNormBackward& norm, const Team& team)
+      : mean(team.has_row ? norm.mean.load_or(team.row, C(0)) : C(0)),
+        rstd(team.has_row ? norm.rstd.load<C>(team.row) : C(0)) {}
+  __device__ C normalised(C x) const { return (x - mean) * rstd; }
+  /** Returns gx of an element; `sums` are those of gw and gw * xh over the row. */
+  __device__ C gradient(C gw, C xh, const cpu_kernels::GradientSums<C>& sums,
+                        const RowNormBackward& norm) const {
+    const C count = static_cast<C>(norm.rows.length),
+            centre = norm.mean.data ? sums.g / count : C(0);
+    return rstd * (gw - centre - xh * (sums.gx / count));
+  }
+};
+
+/** Computes the gradient of x only, for any layout. */
+void row_norm_gradient(const RowNormBackward& norm, DType dtype, Device device);
+/** Computes the gradients of x, weight and bias, for any layout. */
+void row_norm_gradients(const RowNormBackward& norm, DType dtype, Device device, Outputs out);
+
+}  // namespace mezzo::gpu

@@ -1,0 +1,225 @@
+// The kernels of all reductions. Threads fold elements, a block combines the states of its threads,
+// and a second kernel combines those of several blocks.
+//
+// A reduction R, passed to the kernel by value, defines:
+//   R::Value                       the compute type
+//   R::State                       the state of some elements; plain data
+//   State identity()               the state of no elements
+//   State add(State, Value x, i)   adds element i of the result; elements come in order
+//   State combine(State, State)    in any order
+//   void finish(at, State)         stores result `at`
+// If sums may leave the range of their type, it also defines:
+//   bool is_safe(State)            whether the result follows from the state of all elements
+//   R rescaled(State)              for other states: the reduction to repeat, which multiplies
+//                                  elements by a power of two
+#pragma once
+
+#include "../../../tensor/math/safe_sum.h"
+#include "../../runtime/device.h"
+#include "../axes.h"
+#include "../lines.h"
+#include "../reduce_plan.h"
+
+namespace mezzo::gpu {
+
+/** The calling thread's result and its elements. Every thread of the block must construct it;
+ *  threads beyond the last result have no elements. */
+struct ReduceWalk {
+  const Reduction& plan;
+  Role at;
+  std::int64_t chunk, result;
+  bool has_result;
+
+  __device__ explicit ReduceWalk(const Reduction& p)
+      : plan(p),
+        at(role_in(p.spread)),
+        chunk(blockIdx.x % p.chunks),
+        result(blockIdx.x / p.chunks * p.spread.slots + at.slot),
+        has_result(result < p.kept.count) {}
+  /** Calls f(i) for each element of the thread. */
+  template <class F> __device__ void for_each(F&& f) const {
+    if (!has_result) return;
+    const std::int64_t begin = chunk * plan.chunk_length;
+    const std::int64_t left = plan.reduced.count - begin;
+    const std::int64_t end = begin + (left < plan.chunk_length ? left : plan.chunk_length);
+    for (std::int64_t i = begin + at.part; i < end; i += plan.spread.parts) f(i);
+  }
+  /** Combines the states of the result's threads and stores the result or the chunk's state. All
+   *  threads of the block must call it. */
+  template <class R>
+  __device__ void finish(const R& r, typename R::State* room, typename R::State state,
+                         typename R::State* partial) const {
+    using State = typename R::State;
+    state =
+        joined(plan.spread, at, room, state, [&r](State a, State b) { return r.combine(a, b); });
+    if (at.part != 0 || !has_result) return;
+    if (partial)
+      partial[result * plan.chunks + chunk] = state;
+    else
+      r.finish(result, state);
+  }
+};
+
+/** A reduction that is repeated where its sums left the range of their type. */
+template <class R>
+concept Rescalable = requires(const R& r, typename R::State state) {
+  r.is_safe(state);
+  r.rescaled(state);
+};
+
+/** Returns the state of some elements of a result: every `step`th from `begin` on. Not inlined:
+ * this is the slow way. */
+template <class R>
+__device__ __noinline__ typename R::State repeated(const Reduction& plan, const R& r,
+                                                   std::int64_t result, std::int64_t begin,
+                                                   std::int64_t step) {
+  const std::int64_t base = place_of(plan.kept, result);
+  typename R::State state = r.identity();
+  for (std::int64_t i = begin; i < plan.reduced.count; i += step)
+    state = r.add(
+        state,
+        load_element<typename R::Value>(plan.data, plan.dtype, base + place_of(plan.reduced, i)),
+        i);
+  return state;
+}
+
+/** Stores a result that one block has the elements of, or repeats the reduction first. `state` is
+ *  that of all elements, in each thread of the result. All threads of the block must call it. */
+template <class R>
+__device__ void finish_safely(const Reduction& plan, const R& r, const Spread& spread, Role at,
+                              std::int64_t result, bool has_result, typename R::State state,
+                              typename R::State* room) {
+  using State = typename R::State;
+  const bool repeats = has_result && !r.is_safe(state);
+  R last = r;
+  if (__syncthreads_or(repeats)) {
+    if (repeats) last = r.rescaled(state);
+    State again = repeats ? repeated(plan, last, result, at.part, spread.parts) : state;
+    again = joined(spread, at, room, again, [&r](State a, State b) { return r.combine(a, b); });
+    if (repeats) state = again;
+  }
+  if (at.part == 0 && has_result) last.finish(result, state);
+}
+
+template <class R>
+__global__ void __launch_bounds__(kSpreadThreads)
+    reduce_kernel(const __grid_constant__ Reduction plan, const R r, typename R::State* partial) {
+  using State = typename R::State;
+  MZ_SHARED(State, states, kSpreadThreads);
+  const ReduceWalk walk(plan);
+  const std::int64_t base = walk.has_result ? place_of(plan.kept, walk.result) : 0;
+  State state = r.identity();
+  walk.for_each([&](std::int64_t i) {
+    const auto x =
+        load_element<typename R::Value>(plan.data, plan.dtype, base + place_of(plan.reduced, i));
+    state = r.add(state, x, i);
+  });
+  if constexpr (Rescalable<R>) {
+    if (!partial) {
+      state = joined(plan.spread, walk.at, states, state,
+                     [&r](State a, State b) { return r.combine(a, b); });
+      return finish_safely(plan, r, plan.spread, walk.at, walk.result, walk.has_result, state,
+                           states);
+    }
+  }
+  walk.finish(r, states, state, partial);
+}
+
+/** Combines the states of a result's chunks, one block per result. The plan has the elements. */
+template <class R>
+__global__ void __launch_bounds__(kSpreadThreads)
+    join_kernel(const __grid_constant__ Reduction plan, const typename R::State* partial,
+                std::int64_t chunks, const R r) {
+  using State = typename R::State;
+  MZ_SHARED(State, states, kSpreadThreads);
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto result = static_cast<std::int64_t>(blockIdx.x);
+  State state = r.identity();
+  for (std::int64_t i = thread; i < chunks; i += kSpreadThreads)
+    state = r.combine(state, partial[result * chunks + i]);
+  const auto combine = [&r](State a, State b) { return r.combine(a, b); };
+  const Spread spread{.slots = 1, .parts = kSpreadThreads};
+  const Role at{0, thread};
+  state = joined(spread, at, states, state, combine);
+  if constexpr (Rescalable<R>)
+    finish_safely(plan, r, spread, at, result, true, state, states);
+  else if (thread == 0)
+    r.finish(result, state);
+}
+
+/** Calls run(partial) to launch the kernel of a reduction, and combines the states of the chunks of
+ *  each result where there are several; `partial` is null for one. The plan has the elements. */
+template <class R, class Run>
+void reduce_chunks(const Reduction& plan, std::int64_t results, std::int64_t chunks, const R& r,
+                   Device device, const Run& run) {
+  using State = typename R::State;
+  if (chunks == 1) return run(static_cast<State*>(nullptr));
+  const Tensor room =
+      workspace(results * chunks * static_cast<std::int64_t>(sizeof(State)), device);
+  State* partial = static_cast<State*>(room.raw_data());
+  run(partial);
+  launch(&join_kernel<R>, {.blocks = results, .threads = kSpreadThreads}, current_stream(device),
+         plan, partial, chunks, r);
+}
+
+/** Calls run(grid, partial) to launch the kernel of a plan, and combines the states of the chunks
+ *  where there are several. */
+template <class R, class Run>
+void reduce_by(const Reduction& plan, const R& r, Device device, const Run& run) {
+  if (plan.results() == 0) return;
+  const Grid grid{.blocks = plan.blocks(), .threads = plan.spread.threads()};
+  reduce_chunks(plan, plan.results(), plan.chunks, r, device,
+                [&](typename R::State* partial) { run(grid, partial); });
+}
+
+/** Reduces the dimensions of x in `dims`; `r` stores the results. */
+template <class R> void reduce(const Tensor& x, std::uint32_t dims, const R& r) {
+  const Reduction plan = reduction_of(x, dims);
+  reduce_by(plan, r, x.device(), [&](const Grid& grid, typename R::State* partial) {
+    launch(&reduce_kernel<R>, grid, current_stream(x.device()), plan, r, partial);
+  });
+}
+
+/** A fold by a binary function with the neutral element `start`. */
+template <class C, class Combine> struct Fold {
+  using Value = C;
+  using State = C;
+  C start;
+  Array out;
+
+  __device__ State identity() const { return start; }
+  __device__ State add(State a, C x, std::int64_t) const { return Combine{}(a, x); }
+  __device__ State combine(State a, State b) const { return Combine{}(a, b); }
+  __device__ void finish(std::int64_t at, State s) const { out.store<C>(at, s); }
+};
+
+/** Folds the dimensions of x in `dims` by Combine into y. */
+template <class C, class Combine>
+void fold(const Tensor& x, const Tensor& y, std::uint32_t dims, C start) {
+  reduce(x, dims, Fold<C, Combine>{start, Array(y)});
+}
+
+/** A sum, divided by `divisor` for means. A mean whose sum overflows is repeated. */
+template <class C> struct SumOf {
+  using Value = C;
+  using State = C;
+  C divisor;
+  Array out;
+  C scale = C(1);
+
+  __device__ State identity() const { return C(0); }
+  __device__ State add(State a, C x, std::int64_t) const { return a + x * scale; }
+  __device__ State combine(State a, State b) const { return a + b; }
+  __device__ bool is_safe(State s) const { return divisor == C(1) || math::is_finite(s); }
+  __device__ SumOf rescaled(State) const {
+    SumOf other = *this;
+    other.scale = C(0x1p-60);
+    return other;
+  }
+  __device__ void finish(std::int64_t at, State s) const {
+    const C mean = divisor == C(1) ? s : static_cast<C>(s / divisor);
+    out.store<C>(at, scale == C(1) ? mean : mean / scale);
+  }
+};
+
+}  // namespace mezzo::gpu

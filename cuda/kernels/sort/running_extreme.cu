@@ -1,0 +1,64 @@
+// The CUDA kernels of cummax and cummin.
+#include "../../../tensor/ops/sort/running_extreme.h"
+
+#include "../../../tensor/cpu/order.h"
+#include "../../attach.h"
+#include "../line_scan.h"
+
+namespace mezzo::gpu {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** The best element so far: the last of equal ones, NaN included. */
+template <class C, class Reaches> struct RunningExtreme {
+  struct State {
+    C value;
+    std::int64_t index;  // negative: no element
+  };
+  Array x, y;
+  std::int64_t* indices;
+
+  __device__ State identity() const { return {C(0), -1}; }
+  __device__ State load(std::int64_t place, std::int64_t, std::int64_t i) const {
+    return {x.load<C>(place), i};
+  }
+  __device__ State combine(State a, State b) const {
+    if (a.index < 0 || b.index < 0) return b.index < 0 ? a : b;
+    return Reaches{}(b.value, a.value) ? b : a;
+  }
+  __device__ void store(std::int64_t place, std::int64_t, std::int64_t, State, State upto) const {
+    y.store<C>(place, upto.value);
+    indices[place] = upto.index;
+  }
+};
+
+template <class Reaches>
+void run(const Tensor& operand, Outputs out, std::int64_t wanted, const char* op) {
+  const Tensor x = row_major(operand);
+  const Lines lines = lines_along(x.shape(), wrap_dim(wanted, x.dim(), op));
+  visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
+    scan_exactly(
+        lines, false,
+        RunningExtreme<C, Reaches>{Array(x), Array(out[0]), out[1].template data<std::int64_t>()},
+        x.device());
+  });
+}
+
+void cummax(Inputs in, Outputs out, const op::RunningExtremeAttrs& attrs) {
+  run<ReachesUp>(in[0], out, attrs.dim, "cummax");
+}
+
+void cummin(Inputs in, Outputs out, const op::RunningExtremeAttrs& attrs) {
+  run<ReachesDown>(in[0], out, attrs.dim, "cummin");
+}
+
+}  // namespace
+
+void attach_running_extreme() {
+  attach<op::Cummax, cummax>();
+  attach<op::Cummin, cummin>();
+}
+
+}  // namespace mezzo::gpu

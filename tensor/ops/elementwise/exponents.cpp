@@ -1,0 +1,55 @@
+// Shape rules and public functions of the ops in exponents.h.
+#include "exponents.h"
+
+#include "../../core/dispatch.h"
+#include "../../core/registry.h"
+#include "../../text/text.h"
+
+namespace mezzo::op {
+
+namespace {
+
+const OutSpec kCounts{Shape{kExponentBins}, DType::i64}, kLargest{Shape{}, DType::f32};
+
+void require_floating(std::string_view op, const Tensor& x) {
+  if (!is_floating(x.dtype()))
+    fail<DtypeError>(
+        op, {.what = "expected a floating-point tensor", .got = str(x), .hint = "use x.to(f32)"});
+}
+
+}  // namespace
+
+OutSpecs ExponentHistogram::infer(Inputs in, const NoAttrs&) {
+  require_floating(traits.name, in[0]);
+  return {kCounts, kLargest};
+}
+
+OutSpecs ChangeHistograms::infer(Inputs in, const NoAttrs&) {
+  for (const Tensor& x : in) require_floating(traits.name, x);
+  if (in[0].shape() != in[1].shape())
+    fail<ShapeError>(traits.name, {.what = "before and after differ in shape",
+                                   .got = str(in[0].shape(), " and ", in[1].shape())});
+  return {kCounts, kLargest, kCounts, kLargest};
+}
+
+std::span<OpInfo* const> exponents_ops() { return infos_of(ExponentOps{}); }
+
+}  // namespace mezzo::op
+
+namespace mezzo {
+
+static_assert(ExponentHistogram::kLeast == op::kLeastExponent &&
+              ExponentHistogram::kGreatest == op::kGreatestExponent);
+
+ExponentHistogram exponent_histogram(const Tensor& x) {
+  std::array<Tensor, 2> results = apply_all<op::ExponentHistogram>({}, x);
+  return {std::move(results[0]), std::move(results[1])};
+}
+
+ChangeHistograms change_histograms(const Tensor& before, const Tensor& after) {
+  std::array<Tensor, 4> results = apply_all<op::ChangeHistograms>({}, before, after);
+  return {.change = {std::move(results[0]), std::move(results[1])},
+          .ratio = {std::move(results[2]), std::move(results[3])}};
+}
+
+}  // namespace mezzo

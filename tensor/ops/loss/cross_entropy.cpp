@@ -1,0 +1,178 @@
+// Shape rules and gradients of the ops in cross_entropy.h.
+#include "cross_entropy.h"
+
+#include <limits>
+
+#include "../../core/dispatch.h"
+#include "../../core/elementwise_info.h"
+#include "../../core/registry.h"
+#include "../../text/text.h"
+#include "../create.h"
+#include "../elementwise/loss_terms.h"
+#include "../elementwise/operators.h"
+#include "../index/gather.h"
+#include "../norm/softmax.h"
+#include "../reduce/reduce.h"
+#include "../wide.h"
+#include "loss.h"
+
+namespace mezzo::op {
+
+void require_class_weight(std::string_view op, const Tensor& x, const Tensor& weight) {
+  if (!weight.defined()) return;
+  const std::int64_t classes = x.shape()[class_dim(x.shape())];
+  if (weight.dim() != 1 || weight.shape()[0] != classes)
+    fail<ShapeError>(op, {.what = "the weight must hold one number per class",
+                          .got = str(weight, " for scores ", x),
+                          .expected = str("weight [", classes, "]")});
+  if (weight.dtype() != x.dtype())
+    fail<DtypeError>(op, {.what = "scores and weight differ in dtype",
+                          .got = str(x, " and ", weight),
+                          .expected = "one floating dtype",
+                          .hint = str("use weight.to(", x.dtype(), ")")});
+}
+
+void require_classes(std::string_view op, const Tensor& x, const Tensor& target,
+                     const Tensor& weight) {
+  if (!is_floating(x.dtype()))
+    fail<DtypeError>(op, {.what = "not defined for integers",
+                          .got = str(x),
+                          .expected = "a floating dtype for the scores"});
+  require_index_dtype(op, target);
+  if (x.dim() == 0)
+    fail<ShapeError>(op, {.what = "the scores have no class dimension",
+                          .got = str(x),
+                          .expected = "(C), (N,C) or (N,C,d..)"});
+  Shape expected = x.shape();
+  expected.erase(class_dim(x.shape()));
+  if (!(target.shape() == expected))
+    fail<ShapeError>(op, {.what = "the target does not fit the scores",
+                          .got = str(x, " and target ", target),
+                          .expected = str("target ", expected, ", one class per sample")});
+  require_class_weight(op, x, weight);
+}
+
+void fail_class(std::string_view op, const Shape& targets, std::int64_t at, std::int64_t value,
+                std::int64_t classes, std::int64_t ignore_index) {
+  Shape place = targets;
+  for (int i = place.rank() - 1; i >= 0; --i) {
+    place[i] = at % targets[i];
+    at /= targets[i];
+  }
+  const std::string range = classes == 0 ? std::string("no class") : str("0..", classes - 1);
+  const bool ignores = ignore_index != std::numeric_limits<std::int64_t>::min();
+  fail<IndexError>(op,
+                   {.what = "class out of range",
+                    .got = str(value, " at target", place),
+                    .expected = ignores ? str(range, ", or ignore_index ", ignore_index) : range});
+}
+
+OutSpecs CrossEntropyIndices::infer(Inputs in, const Attrs& attrs) {
+  require_classes("cross_entropy", in[0], in[1], in[2]);
+  const DType compute = compute_dtype(in[0].dtype());
+  const Shape loss = attrs.reduction == Reduction::none ? in[1].shape() : Shape{};
+  return {{loss, in[0].dtype()}, {{in[1].numel(), 2}, compute}, {Shape{}, compute}};
+}
+
+OutSpecs CrossEntropyBackward::infer(Inputs in, const Attrs& attrs) {
+  return {{in[1].shape(), attrs.result}};
+}
+
+std::span<OpInfo* const> cross_entropy_ops() { return infos_of(CrossEntropyOps{}); }
+
+// Cross entropy: the composite for class probabilities, and the gradient for class indices.
+
+namespace {
+
+constexpr std::int64_t kDefaultIgnoreIndex = CrossEntropyAttrs{}.ignore_index;
+
+void require_smoothing(double e) {
+  const bool fits = e >= 0 && e <= 1;
+  if (!fits)
+    fail<ValueError>("cross_entropy",
+                     {.what = "label_smoothing out of range", .got = str(e), .expected = "0..1"});
+}
+
+void require_probabilities(const Tensor& x, const Tensor& target, const CrossEntropyAttrs& attrs) {
+  if (!is_floating(x.dtype()) || target.dtype() != x.dtype())
+    fail<DtypeError>("cross_entropy", {.what = "scores and class probabilities differ in dtype",
+                                       .got = str(x, " and ", target),
+                                       .expected = "one floating dtype",
+                                       .hint = "class indices are i64 or i32"});
+  if (x.dim() == 0 || !(target.shape() == x.shape()))
+    fail<ShapeError>("cross_entropy", {.what = "class probabilities do not fit the scores",
+                                       .got = str(x, " and target ", target),
+                                       .expected = "one shape, (C), (N,C) or (N,C,d..)",
+                                       .hint = "class indices are i64 or i32"});
+  if (attrs.ignore_index != kDefaultIgnoreIndex)
+    fail<ValueError>("cross_entropy", {.what = "ignore_index applies to class indices only",
+                                       .got = str("class probabilities ", target)});
+}
+
+/** Returns one number per class in a shape that broadcasts against x. */
+Tensor along_classes(const Tensor& values, const Shape& x) {
+  Shape line = Shape::filled(x.rank(), 1);
+  line[class_dim(x)] = x[class_dim(x)];
+  return values.reshape(line);
+}
+
+Tensor with_probabilities(const Tensor& x, const Tensor& target, const Tensor& weight,
+                          const CrossEntropyAttrs& attrs) {
+  require_probabilities(x, target, attrs);
+  require_class_weight("cross_entropy", x, weight);
+  const int dim = class_dim(x.shape());
+  const double e = attrs.label_smoothing;
+  Tensor q = wide(target);
+  if (e > 0) q = q * (1 - e) + e / static_cast<double>(x.shape()[dim]);
+  Tensor terms = apply<WeightedTerm>(log_softmax(wide(x), dim), q);
+  if (weight.defined())
+    terms = apply<WeightedTerm>(terms, along_classes(wide(weight.detach()), x.shape()));
+  Tensor loss = -sum(terms, dim);
+  if (attrs.reduction == Reduction::sum) loss = sum(loss);
+  if (attrs.reduction == Reduction::mean) loss = mean(loss);
+  return loss.to(x.dtype());
+}
+
+/** Returns the weights q of class indices: the loss of a sample is -sum(q * log_softmax(x)).
+ *  `counted` is true for samples that are not ignored. */
+Tensor target_weights(const Tensor& target, const Tensor& counted, const Tensor& weight,
+                      const Tensor& x, const CrossEntropyAttrs& attrs) {
+  const Shape& shape = x.shape();
+  const auto classes = static_cast<double>(shape[class_dim(shape)]);
+  const TensorOptions options{.dtype = x.dtype(), .device = x.device()};
+  const Tensor w = along_classes(
+      weight.defined() ? wide(weight.detach()) : ones({shape[class_dim(shape)]}, options), shape);
+  const Tensor numbers =
+      along_classes(arange(classes, {.dtype = DType::i64, .device = x.device()}), shape);
+  const Tensor chosen = where(target == numbers, w * (1 - attrs.label_smoothing), operand(0));
+  return where(counted, chosen + w * (attrs.label_smoothing / classes), operand(0));
+}
+
+}  // namespace
+
+std::vector<Tensor> CrossEntropy::composite(Inputs in, const Attrs& attrs) {
+  require_plain_reduction(traits.name, attrs.reduction);
+  require_smoothing(attrs.label_smoothing);
+  const bool probabilities = in[1].defined() && is_floating(in[1].dtype());
+  if (probabilities) return {with_probabilities(in[0], in[1], in[2], attrs)};
+  return {apply_with<CrossEntropyIndices>(attrs, in[0], in[1], in[2])};
+}
+
+Grads CrossEntropyIndices::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<CrossEntropyIndices>();
+  const Tensor divisor = saved.outputs[2].detach();
+  if (!grad_enabled())
+    return {apply_with<CrossEntropyBackward>({attrs, saved.gradient_dtype(0)}, gy[0],
+                                             saved.inputs[0], saved.inputs[1], saved.inputs[2],
+                                             saved.outputs[1], divisor)};
+  const int dim = class_dim(saved.shape(0));
+  const Tensor x = wide(saved.inputs[0]), target = saved.inputs[1].unsqueeze(dim);
+  const Tensor counted = target != attrs.ignore_index;
+  const Tensor q = target_weights(target, counted, saved.inputs[2], x, attrs);
+  Tensor g = wide(gy[0]) / divisor;
+  if (attrs.reduction == Reduction::none) g = g.unsqueeze(dim);
+  const Tensor gx = g * (softmax(x, dim) * sum(q, dim, {.keepdim = true}) - q);
+  return {where(counted, gx, operand(0))};
+}
+
+}  // namespace mezzo::op

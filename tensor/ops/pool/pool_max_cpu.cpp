@@ -1,0 +1,296 @@
+// Kernels of max pooling and its gradient.
+#include <cstring>
+#include <limits>
+
+#include "../../cpu/simd.h"
+#include "pool_planes_cpu.h"
+
+namespace mezzo::op {
+
+namespace {
+
+using namespace cpu_kernels;
+
+/** Returns whether v, which comes after `best`, replaces it: it is greater, or the first nan. */
+template <class C> bool beats(C v, C best) {
+  const bool not_less = !(v <= best), number = best == best;
+  return not_less & number;
+}
+
+/** Computes window by window; supports every pooling. */
+template <class C> void max_by_window(const Windows& w, const C* x, C* y, std::int64_t* at) {
+  const PoolSizes& step = w.attrs.dilation;
+  for (const PoolSpan& d : w.spans[0])
+    for (const PoolSpan& h : w.spans[1])
+      for (const PoolSpan& c : w.spans[2]) {
+        std::int64_t best_at = (d.begin * w.in[1] + h.begin) * w.in[2] + c.begin;
+        C best = x[best_at];
+        for (std::int64_t i = d.begin; i < d.end; i += step[0])
+          for (std::int64_t j = h.begin; j < h.end; j += step[1]) {
+            const std::int64_t row = (i * w.in[1] + j) * w.in[2];
+            for (std::int64_t k = row + c.begin; k < row + c.end; k += step[2]) {
+              if (!beats(x[k], best)) continue;
+              best = x[k];
+              best_at = k;
+            }
+          }
+        *y++ = best;
+        if (at) *at++ = best_at;
+      }
+}
+
+/** As many adjacent windows as fit a vector, and the positions of their maxima in equally wide
+ *  integers. */
+template <class C> struct Lanes {
+  using Place = std::conditional_t<sizeof(C) == 4, int, long>;
+  static_assert(sizeof(Place) == sizeof(C));
+  // Not wider than the target's vectors: g++ computes the rest element by element.
+  typedef C Values __attribute__((vector_size(kVectorBytes)));
+  typedef Place Places __attribute__((vector_size(kVectorBytes)));
+  static constexpr int kCount = Simd<C>::kWidth;
+  static_assert(kPoolLanes % kCount == 0);
+
+  Values best;
+  Places at;
+
+  template <class V, class T> static void load(V& to, const T* from) {
+    std::memcpy(&to, from, sizeof to);
+  }
+
+  template <int... kLane>
+  static Values every_second(Values low, Values high, std::integer_sequence<int, kLane...>) {
+    return __builtin_shufflevector(low, high, (2 * kLane)...);
+  }
+
+  /** Loads from[0], from[stride], ...; kStride is the stride if known at compile time, else 0. */
+  template <int kStride> static void load_strided(Values& to, const C* from, std::int64_t stride) {
+    if constexpr (kStride == 1) {
+      load(to, from);
+    } else if constexpr (kStride == 2) {
+      Values low, high;
+      load(low, from);
+      load(high, from + kCount);
+      to = every_second(low, high, std::make_integer_sequence<int, kCount>{});
+    } else {
+      for (std::int64_t i = 0; i < kCount; ++i) to[i] = from[i * stride];
+    }
+  }
+
+  /** Replaces the elements that v beats. Branch-free, because the outcome is unpredictable. */
+  void take(const Values& v, const Places& v_at) {
+    const Places better = ~(v <= best) & (best == best);
+    best = better ? v : best;
+    at = better ? v_at : at;
+  }
+
+  void store(C* to, Place* to_at) const {
+    std::memcpy(to, &best, sizeof best);
+    std::memcpy(to_at, &at, sizeof at);
+  }
+};
+
+/** Computes many windows at once: first the maximum of each window's columns within every input
+ *  row, then the maximum over these rows. Rows and columns are visited in order, so that the first
+ *  of equal elements wins, as in max_by_window. */
+template <class C> class MaxByRows {
+ public:
+  using L = Lanes<C>;
+  using Place = typename L::Place;
+
+  explicit MaxByRows(const Windows& windows)
+      : w_(windows), lanes_(whole_lanes(w_.out[2])), first_(static_cast<std::size_t>(lanes_)) {
+    const std::int64_t span = w_.attrs.dilation[2] * (w_.attrs.kernel[2] - 1);
+    read_ = lanes_ * w_.attrs.stride[2] + span;
+    padded_ = std::max(read_, w_.in[2] + w_.attrs.padding[2]);
+    whole_ = w_.attrs.padding[2] == 0 && (w_.out[2] - 1) * w_.attrs.stride[2] + span < w_.in[2];
+    for (std::size_t k = 0; k < w_.spans[2].size(); ++k)
+      first_[k] = static_cast<Place>(w_.spans[2][k].begin);
+    for (std::size_t i = 0; i < step_.size(); ++i)
+      step_[i] = static_cast<Place>(static_cast<std::int64_t>(i) * w_.attrs.stride[2]);
+  }
+
+  /** Returns whether this is faster than max_by_window: it is not if full lanes or padding make
+   *  rows much longer. */
+  static bool serves(const Windows& w) {
+    const double lanes = static_cast<double>(whole_lanes(w.out[2]));
+    const double all = static_cast<double>(volume(w.in));
+    const double read =
+        lanes * static_cast<double>(w.attrs.stride[2]) +
+        static_cast<double>(w.attrs.dilation[2]) * static_cast<double>(w.attrs.kernel[2]);
+    const double row_bests = lanes * static_cast<double>(w.in[0] * w.in[1]);
+    const bool places_fit = all < 1e9;  // with a margin for the positions in unused lanes
+    return !w.attrs.adaptive && places_fit && read < 2 * static_cast<double>(w.in[2]) + 512 &&
+           row_bests < 4 * all + 4096;
+  }
+
+  /** Returns the number of scratch elements per plane. */
+  std::int64_t scratch() const {
+    return padded_ + 2 * rows() * lanes_ + 2 * (volume(w_.out) + kPoolLanes);
+  }
+
+  /** Computes y and, if `at` is not null, the positions. */
+  void plane(const C* x, C* y, std::int64_t* at, C* scratch) const {
+    C *const padded = scratch, *const row_best = padded + padded_,
+             *const best = row_best + rows() * lanes_;
+    Place* const row_at = reinterpret_cast<Place*>(best + volume(w_.out) + kPoolLanes);
+    Place* const best_at = row_at + rows() * lanes_;
+    std::fill(padded, padded + padded_, -std::numeric_limits<C>::infinity());
+    for (std::int64_t r = 0; r < rows(); ++r) {
+      const C* row = x + r * w_.in[2];
+      // Lanes without a window may read into the next rows, but not past the plane.
+      const bool in_place = whole_ && r * w_.in[2] + read_ <= volume(w_.in);
+      if (!in_place) {
+        std::copy(row, row + w_.in[2], padded + w_.attrs.padding[2]);
+        row = padded;
+      }
+      best_in_row(row, row_best + r * lanes_, row_at + r * lanes_);
+    }
+    best_of_rows(row_best, row_at, best, best_at);
+    const std::int64_t count = volume(w_.out);
+    std::copy(best, best + count, y);
+    if (at) std::copy(best_at, best_at + count, at);
+  }
+
+ private:
+  std::int64_t rows() const { return w_.in[0] * w_.in[1]; }
+
+  void best_in_row(const C* row, C* best, Place* at) const {
+    switch (w_.attrs.stride[2]) {
+      case 1: return best_in_row_by<1>(row, best, at);
+      case 2: return best_in_row_by<2>(row, best, at);
+      default: return best_in_row_by<0>(row, best, at);
+    }
+  }
+
+  template <int kStride> void best_in_row_by(const C* row, C* best, Place* at) const {
+    const std::int64_t stride = kStride > 0 ? kStride : w_.attrs.stride[2],
+                       dilation = w_.attrs.dilation[2];
+    typename L::Places step;
+    L::load(step, step_.data());
+    for (std::int64_t block = 0; block < lanes_; block += L::kCount) {
+      L lanes{typename L::Values{} - std::numeric_limits<C>::infinity(), {}};
+      L::load(lanes.at, first_.data() + block);
+      for (std::int64_t k = 0; k < w_.attrs.kernel[2]; ++k) {
+        const std::int64_t place = block * stride + k * dilation;
+        typename L::Values v;
+        L::template load_strided<kStride>(v, row + place, stride);
+        lanes.take(v, step + static_cast<Place>(place - w_.attrs.padding[2]));
+      }
+      lanes.store(best + block, at + block);
+    }
+  }
+
+  /** Combines the rows of each window. Results are stored contiguously, so each row of them
+   *  overwrites the start of the next one, which is stored later. */
+  void best_of_rows(const C* row_best, const Place* row_at, C* best, Place* best_at) const {
+    for (const PoolSpan& d : w_.spans[0])
+      for (const PoolSpan& h : w_.spans[1]) {
+        for (std::int64_t block = 0; block < lanes_; block += L::kCount)
+          best_of_lanes(d, h, row_best + block, row_at + block)
+              .store(best + block, best_at + block);
+        best += w_.out[2];
+        best_at += w_.out[2];
+      }
+  }
+
+  L best_of_lanes(const PoolSpan& d, const PoolSpan& h, const C* row_best,
+                  const Place* row_at) const {
+    const std::int64_t first = d.begin * w_.in[1] + h.begin;
+    L lanes;
+    L::load(lanes.best, row_best + first * lanes_);
+    L::load(lanes.at, row_at + first * lanes_);
+    lanes.at += static_cast<Place>(first * w_.in[2]);
+    for (std::int64_t i = d.begin; i < d.end; i += w_.attrs.dilation[0])
+      for (std::int64_t j = h.begin; j < h.end; j += w_.attrs.dilation[1]) {
+        const std::int64_t r = i * w_.in[1] + j;
+        if (r == first) continue;
+        typename L::Values v;
+        typename L::Places v_at;
+        L::load(v, row_best + r * lanes_);
+        L::load(v_at, row_at + r * lanes_);
+        lanes.take(v, v_at + static_cast<Place>(r * w_.in[2]));
+      }
+    return lanes;
+  }
+
+  const Windows& w_;
+  std::int64_t lanes_;                   // adjacent windows, including unused lanes at the end
+  std::int64_t read_ = 0;                // elements that the lanes of a row read
+  std::int64_t padded_ = 0;              // length of a row with its padding
+  bool whole_ = false;                   // all windows are inside the row, which needs no copy
+  std::array<Place, L::kCount> step_{};  // distance of each lane from the first
+  std::vector<Place> first_;             // first column of each window that is inside the input
+};
+
+template <class T>
+void max_planes(const Windows& w, const T* x, T* y, std::int64_t* at, std::int64_t count) {
+  using C = ComputeOf<T>;
+  const std::int64_t in = volume(w.in), out = volume(w.out);
+  Planes<T> planes{count, x, in, y, out};
+  const auto positions = [&](std::int64_t plane) { return at ? at + plane * out : nullptr; };
+  if (!MaxByRows<C>::serves(w))
+    return for_each_plane(planes, 3.0 * static_cast<double>(in + out),
+                          [&](const C* from, C* to, C*, std::int64_t plane) {
+                            max_by_window(w, from, to, positions(plane));
+                          });
+  const MaxByRows<C> kernel(w);
+  planes.scratch = kernel.scratch();
+  for_each_plane(planes, 0.4 * static_cast<double>(in + out),
+                 [&](const C* from, C* to, C* scratch, std::int64_t plane) {
+                   kernel.plane(from, to, positions(plane), scratch);
+                 });
+}
+
+void max_pool(int rank, const Tensor& input, Outputs out, const PoolAttrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const Tensor x = row_major(input);
+  const Windows w(attrs, pooled_dims(x.shape(), rank), pooled_dims(out[0].shape(), rank));
+  with_row_major(out[0], [&](const Tensor& y) {
+    with_row_major(out[1], [&](const Tensor& at) {
+      std::int64_t* const positions = attrs.with_indices ? at.data<std::int64_t>() : nullptr;
+      visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
+        max_planes(w, x.data<T>(), y.data<T>(), positions, x.numel() / volume(w.in));
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  if (out[0].numel() == 0) return;
+  const Tensor g = row_major(in[0]), at = row_major(in[1]);
+  const std::int64_t before = volume(attrs.sizes), planes = out[0].numel() / before,
+                     after = g.numel() / planes;
+  const std::int64_t* const positions = at.data<std::int64_t>();
+  const double plane_ns = 0.2 * static_cast<double>(before) + static_cast<double>(after);
+  with_row_major(out[0], [&](const Tensor& dx) {
+    visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
+      using C = ComputeOf<T>;
+      // A plane is cleared and written while it is in the cache, so memory is written once.
+      const Planes<T> both{planes, g.data<T>(), after, dx.data<T>(), before};
+      for_each_plane(both, plane_ns, [&](const C* from, C* to, C*, std::int64_t plane) {
+        const std::int64_t* const place = positions + plane * after;
+        std::fill(to, to + before, C(0));
+        for (std::int64_t i = 0; i < after; ++i) to[place[i]] += from[i];
+      });
+    });
+  });
+}
+
+template <int N> void MaxPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  max_pool(N, in[0], out, attrs);
+}
+template <int N> void AdaptiveMaxPool<N>::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  max_pool(N, in[0], out, attrs);
+}
+
+#define MZ_MAX_POOL_KERNELS(N)                                      \
+  template void MaxPool<N>::cpu(Inputs, Outputs, const PoolAttrs&); \
+  template void AdaptiveMaxPool<N>::cpu(Inputs, Outputs, const PoolAttrs&);
+MZ_MAX_POOL_KERNELS(1)
+MZ_MAX_POOL_KERNELS(2)
+MZ_MAX_POOL_KERNELS(3)
+#undef MZ_MAX_POOL_KERNELS
+
+}  // namespace mezzo::op

@@ -1,0 +1,43 @@
+// Shape rules and gradients of the ops in scan.h.
+#include "scan.h"
+
+#include "../../core/dispatch.h"
+#include "../../core/registry.h"
+#include "../elementwise/operators.h"
+#include "../wide.h"
+#include "running_product.h"
+
+namespace mezzo::op {
+
+namespace {
+OutSpecs accumulated(const Tensor& x) {
+  return {{x.shape(), is_floating(x.dtype()) ? x.dtype() : DType::i64}};
+}
+}  // namespace
+
+OutSpecs Cumprod::infer(Inputs in, const Attrs&) { return accumulated(in[0]); }
+
+OutSpecs CumprodBackward::infer(Inputs in, const Attrs&) {
+  return {{in[1].shape(), in[1].dtype()}};
+}
+
+OutSpecs Cumsum::infer(Inputs in, const Attrs&) { return accumulated(in[0]); }
+
+std::span<OpInfo* const> scan_ops() { return infos_of(ScanOps{}); }
+
+// Gradients of the cumulative sums and products.
+
+Grads Cumprod::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<Cumprod>();
+  if (!grad_enabled()) return {apply_with<CumprodBackward>(attrs, gy[0], saved.inputs[0])};
+  const Tensor x = wide(saved.inputs[0]), g = wide(gy[0]);
+  if (x.dim() == 0) return {g};
+  return {product_before(x, attrs.dim) * backward_recurrence(g, x, attrs.dim)};
+}
+
+Grads Cumsum::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<Cumsum>();
+  return {apply_with<Cumsum>({attrs.dim, !attrs.reversed}, gy[0])};
+}
+
+}  // namespace mezzo::op

@@ -1,0 +1,146 @@
+// Ops that take each element of the result from one position of the operand, dimension by
+// dimension: pad, flip, roll, repeat.
+#pragma once
+
+#include <array>
+
+#include "../../core/macros.h"
+#include "../../core/op.h"
+
+namespace mezzo::op {
+
+/** Source of the result's elements outside the operand's range. */
+enum class PlaceMode : std::uint8_t {
+  inside,     // none: a constant is used
+  reflect,    // mirrored about the first and the last element, which are not repeated
+  replicate,  // the first or the last element
+  circular,   // wraps around, as often as needed
+  reversed,   // last element first
+};
+
+/** One dimension of the result: `size` elements; element `begin` is the operand's first. */
+struct PlaceDim {
+  PlaceMode mode = PlaceMode::inside;
+  std::int64_t begin = 0, size = 0;
+};
+
+/** Returns the operand's index, along a dimension of size n, of the element at position o of the
+ *  result; -1 if there is none. */
+MZ_HD inline std::int64_t place_source(const PlaceDim& dim, std::int64_t n, std::int64_t o) {
+  std::int64_t i = o - dim.begin;
+  switch (dim.mode) {
+    case PlaceMode::inside: return i >= 0 && i < n ? i : -1;
+    case PlaceMode::reflect: i = i < 0 ? -i : i; return i < n ? i : 2 * (n - 1) - i;
+    case PlaceMode::replicate: return i < 0 ? 0 : i < n ? i : n - 1;
+    case PlaceMode::circular: i %= n; return i < 0 ? i + n : i;
+    case PlaceMode::reversed: break;
+  }
+  return n - 1 - o;
+}
+
+/** The inverse mapping: the positions in the result of element i of the operand. */
+struct PlaceImages {
+  PlaceDim dim;
+  std::int64_t n, i, first, step, count;  // `count` candidates: first, first + step, ...
+
+  MZ_HD PlaceImages(const PlaceDim& d, std::int64_t size, std::int64_t element)
+      : dim(d), n(size), i(element), first(element + d.begin), step(1), count(1) {
+    switch (d.mode) {
+      case PlaceMode::inside: break;
+      case PlaceMode::reflect: count = 3; break;
+      case PlaceMode::replicate:
+        if (i == n - 1) count = d.size - first;
+        if (i == 0) {
+          count += first;
+          first = 0;
+        }
+        break;
+      case PlaceMode::circular:
+        first %= n;
+        first += first < 0 ? n : 0;
+        step = n;
+        count = (d.size - first + n - 1) / n;
+        break;
+      case PlaceMode::reversed: first = n - 1 - i; break;
+    }
+    if (count < 0) count = 0;
+  }
+  /** Returns candidate k; -1 if it is outside the result or equals an earlier candidate. */
+  MZ_HD std::int64_t at(std::int64_t k) const {
+    std::int64_t o = first + k * step;
+    if (dim.mode == PlaceMode::reflect) {
+      if ((k == 1 && i == 0) || (k == 2 && i == n - 1)) return -1;
+      o = dim.begin + (k == 0 ? i : k == 1 ? -i : 2 * (n - 1) - i);
+    }
+    return o >= 0 && o < dim.size ? o : -1;
+  }
+};
+
+struct PlaceAttrs {
+  std::array<PlaceDim, Shape::kMaxRank> dims{};  // one per dimension of the operand
+  double value = 0;                              // the constant of PlaceMode::inside
+};
+
+/** Returns the attributes with their dimensions in channels-last order. */
+PlaceAttrs channels_at_end(const PlaceAttrs& attrs, int rank);
+
+/** Functions shared by all ops here, which differ only in name. */
+struct PlaceFunctions {
+  using Attrs = PlaceAttrs;
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+struct Flip : PlaceFunctions {
+  static constexpr OpTraits traits{.name = "flip",
+                                   .precision = Precision::match,
+                                   .summary = "reverses dimensions",
+                                   .integers = Integers::keep,
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
+};
+
+struct Pad : PlaceFunctions {
+  static constexpr OpTraits traits{.name = "pad",
+                                   .precision = Precision::match,
+                                   .summary = "adds elements around a tensor, or crops it",
+                                   .integers = Integers::keep,
+                                   .booleans = true,
+                                   .channels_last = ChannelsLast::like_first};
+};
+
+struct Repeat : PlaceFunctions {
+  static constexpr OpTraits traits{.name = "repeat",
+                                   .precision = Precision::match,
+                                   .summary = "repeats a tensor along its dimensions",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+};
+
+struct Roll : PlaceFunctions {
+  static constexpr OpTraits traits{.name = "roll",
+                                   .precision = Precision::match,
+                                   .summary = "shifts elements cyclically",
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+};
+
+/** The adjoint: each element of the operand is the sum of g at the positions it was copied to. Sums
+ *  run in f32 (f64) and are rounded once. */
+struct PlaceBackward {
+  static constexpr OpTraits traits{
+      .name = "place_backward", .precision = Precision::match, .internal = true};
+  struct Attrs {
+    PlaceAttrs place;
+    Shape sizes;                                     // of the forward input
+    MemoryFormat format = MemoryFormat::contiguous;  // of the forward input
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
+using PlaceOps = type_list<Flip, Pad, PlaceBackward, Repeat, Roll>;
+
+}  // namespace mezzo::op
