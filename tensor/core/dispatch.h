@@ -68,6 +68,9 @@ struct ThreadHooks {
 /** Returns the hooks of this thread. */
 MZ_API ThreadHooks& thread_hooks();
 
+/** Returns whether ops on this thread are recorded for the backward pass. */
+inline bool grad_enabled() { return thread_hooks().grad_enabled; }
+
 /** Returns true if a trace hook of this thread reads the results of each op. */
 inline bool needs_single_ops() {
   const TraceHook* hook = thread_hooks().trace;
@@ -126,6 +129,12 @@ class GradMode {
 
  private:
   bool previous_;
+};
+
+/** Turns recording off until the end of the scope, for evaluation and parameter updates. */
+class NoGrad : GradMode {
+ public:
+  NoGrad() : GradMode(false) {}
 };
 
 /** Turns recording and casts off until the end of the scope, for the library's own arithmetic on

@@ -10,9 +10,11 @@
 namespace mezzo {
 
 namespace op {
-#define MZ_KERNEL_OPS(name) std::span<OpInfo* const> name##_ops();
-#define MZ_OPS(name) std::span<OpInfo* const> name##_ops();
+#define MZ_ELEMENTWISE_OPS(name, list)
+#define MZ_KERNEL_OPS(family, name) std::span<OpInfo* const> name##_ops();
+#define MZ_OPS(family, name) std::span<OpInfo* const> name##_ops();
 #include "../ops/list.inc"
+#undef MZ_ELEMENTWISE_OPS
 #undef MZ_KERNEL_OPS
 #undef MZ_OPS
 }  // namespace op
@@ -29,17 +31,11 @@ std::vector<OpInfo*> collect() {
   const auto add = [&](std::span<OpInfo* const> list) {
     ops.insert(ops.end(), list.begin(), list.end());
   };
-  add(infos_of(op::ActivationOps{}));
-  add(infos_of(op::ArithmeticOps{}));
-  add(infos_of(op::CompareOps{}));
-  add(infos_of(op::FunctionOps{}));
-  add(infos_of(op::LossTermOps{}));
-  add(infos_of(op::PowerOps{}));
-  add(infos_of(op::RoundingOps{}));
-  add(infos_of(op::SelectionOps{}));
-#define MZ_KERNEL_OPS(name) add(op::name##_ops());
-#define MZ_OPS(name) add(op::name##_ops());
+#define MZ_ELEMENTWISE_OPS(name, list) add(infos_of(op::list##Ops{}));
+#define MZ_KERNEL_OPS(family, name) add(op::name##_ops());
+#define MZ_OPS(family, name) add(op::name##_ops());
 #include "../ops/list.inc"
+#undef MZ_ELEMENTWISE_OPS
 #undef MZ_KERNEL_OPS
 #undef MZ_OPS
   std::sort(ops.begin(), ops.end(),

@@ -70,9 +70,6 @@ namespace mezzo::op {
 // Convolutions in 1, 2 and 3 dimensions and the op for the weight's gradient. The gradients of a
 // convolution, a transposed convolution and conv_weight are made of these three kinds.
 
-/** One number per spatial dimension, outermost first; entries from `dims` on are unused. */
-using Extent = std::array<std::int64_t, 3>;
-
 /** Attributes of the convolutions. */
 struct ConvAttrs {
   int dims = 2;  // number of spatial dimensions

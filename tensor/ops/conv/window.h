@@ -8,9 +8,16 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "conv.h"
+#include "../../core/macros.h"
 
 namespace mezzo {
+
+namespace op {
+
+/** One number per spatial dimension, outermost first; entries from `dims` on are unused. */
+using Extent = std::array<std::int64_t, 3>;
+
+}  // namespace op
 
 /** One number for all dimensions or one for each, as in 2 or {2, 1}. Empty means "not given". */
 class MZ_API WindowSizes {

@@ -7,6 +7,12 @@
 
 namespace mezzo {
 
+/** How a sample between the elements of an image is interpolated. */
+enum class GridSampleMode : std::uint8_t { bilinear, nearest, bicubic };
+
+/** Values outside the image: zeros, the border elements, or the image reflected. */
+enum class GridSamplePadding : std::uint8_t { zeros, border, reflection };
+
 /** Options of grid_sample. */
 struct GridSampleOptions {
   GridSampleMode mode = GridSampleMode::bilinear;  // in three dimensions bilinear means trilinear
@@ -45,12 +51,6 @@ MZ_API Tensor affine_grid(const Tensor& theta, const Shape& size,
 
 // Sampling of an image at the positions of a grid: grid_sample, and affine_grid, which makes such
 // grids.
-
-/** How a sample between the elements of an image is interpolated. */
-enum class GridSampleMode : std::uint8_t { bilinear, nearest, bicubic };
-
-/** Values outside the image: zeros, the border elements, or the image reflected. */
-enum class GridSamplePadding : std::uint8_t { zeros, border, reflection };
 
 namespace op {
 

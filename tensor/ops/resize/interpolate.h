@@ -11,6 +11,16 @@
 
 namespace mezzo {
 
+/** How elements between the given ones are computed. */
+enum class InterpolateMode : std::uint8_t {
+  nearest,        // the element at floor(position * scale)
+  nearest_exact,  // the element whose centre is nearest
+  linear,         // the two neighbours, weighted by distance; 1 dimension
+  bilinear,       // linear over 2 dimensions
+  trilinear,      // linear over 3 dimensions
+  bicubic,        // four neighbours along each of 2 dimensions
+};
+
 /** Ratio of result size to input size: one for all dimensions or one for each, as in 2 or {2, 0.5}.
  *  Empty means "not given". */
 class MZ_API ScaleFactors {
@@ -79,16 +89,6 @@ MZ_API Tensor upsample_trilinear(const Tensor& x, const UpsampleOptions& options
 
 // Resizing of images, signals and volumes: interpolate, and the upsample_* ops, one for each of its
 // modes.
-
-/** How elements between the given ones are computed. */
-enum class InterpolateMode : std::uint8_t {
-  nearest,        // the element at floor(position * scale)
-  nearest_exact,  // the element whose centre is nearest
-  linear,         // the two neighbours, weighted by distance; 1 dimension
-  bilinear,       // linear over 2 dimensions
-  trilinear,      // linear over 3 dimensions
-  bicubic,        // four neighbours along each of 2 dimensions
-};
 
 namespace op {
 
