@@ -2,6 +2,7 @@
 
 #include "../tensor/ops/elementwise/compare.h"
 #include "../tensor/ops/elementwise/operators.h"
+#include "../tensor/ops/elementwise/prelu.h"
 #include "../tensor/ops/elementwise/selection.h"
 #include "../tensor/ops/norm/softmax.h"
 #include "../tensor/ops/random/random.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../tensor/ops/elementwise/activation.h"
+#include "../tensor/ops/elementwise/glu.h"
 #include "named_options.h"
 
 namespace mezzo::nn {

@@ -3,6 +3,7 @@
 // errors).
 #pragma once
 
+#include "../tensor/ops/loss/cross_entropy.h"
 #include "../tensor/ops/loss/ctc_loss.h"
 #include "../tensor/ops/loss/loss.h"
 #include "../tensor/ops/loss/margin_loss.h"

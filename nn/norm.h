@@ -4,8 +4,10 @@
 
 #include <optional>
 
+#include "../tensor/ops/norm/batch_norm.h"
+#include "../tensor/ops/norm/group_norm.h"
+#include "../tensor/ops/norm/layer_norm.h"
 #include "../tensor/ops/norm/local_response_norm.h"
-#include "../tensor/ops/norm/norm.h"
 #include "model.h"
 
 namespace mezzo::nn {

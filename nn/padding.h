@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "../tensor/ops/shape/pad.h"
+#include "../tensor/ops/shape/place.h"
 #include "model.h"
 
 namespace mezzo::nn {

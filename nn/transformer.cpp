@@ -4,6 +4,7 @@
 
 #include "../tensor/ops/elementwise/activation.h"
 #include "../tensor/ops/elementwise/operators.h"
+#include "../tensor/ops/linalg/triangle.h"
 #include "../tensor/ops/shape/rearrange.h"
 #include "../tensor/text/text.h"
 #include "arguments.h"

@@ -12,6 +12,7 @@
 #include "../tensor/ops/elementwise/operators.h"
 #include "../tensor/ops/elementwise/rounding.h"
 #include "../tensor/ops/matmul/matmul.h"
+#include "../tensor/ops/reduce/arg_reduce.h"
 #include "../tensor/ops/reduce/reduce.h"
 #include "../tensor/ops/shape/join.h"
 #include "../tensor/text/text.h"

@@ -8,6 +8,7 @@
 #include "../tensor/ops/elementwise/selection.h"
 #include "../tensor/ops/matmul/matmul.h"
 #include "../tensor/ops/reduce/reduce.h"
+#include "../tensor/ops/reduce/statistics.h"
 #include "optimizer_of_members.h"
 #include "option_checks.h"
 #include "updates.h"

@@ -11,6 +11,7 @@
 #include "../../tensor/ops/elementwise/functions.h"
 #include "../../tensor/ops/elementwise/operators.h"
 #include "../../tensor/ops/elementwise/selection.h"
+#include "../../tensor/ops/reduce/arg_reduce.h"
 #include "../../tensor/ops/reduce/reduce.h"
 #include "../../tensor/ops/shape/join.h"
 #include "../../tensor/text/text.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "../../tensor/ops/resize/interpolate.h"
-#include "../../tensor/ops/shape/pad.h"
+#include "../../tensor/ops/shape/place.h"
 #include "../../tensor/ops/shape/rearrange.h"
 #include "../../tensor/text/text.h"
 #include "image_functions.h"

@@ -11,6 +11,7 @@
 #include "elementwise/operators.h"
 #include "elementwise/selection.h"
 #include "reduce/reduce.h"
+#include "reduce/scan.h"
 
 namespace mezzo {
 

@@ -155,14 +155,6 @@ MatrixOrder::MatrixOrder(const char* order)
                       .expected = "\"fro\", \"nuc\", or 1, -1, 2, -2, inf, -inf as a number"});
 }
 
-Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options) {
-  op::Cdist::Attrs attrs{.p = options.p};
-  if (options.compute_mode == CdistMode::use_mm) attrs.mm_above = -1;
-  if (options.compute_mode == CdistMode::do_not_use_mm)
-    attrs.mm_above = std::numeric_limits<std::int64_t>::max();
-  return apply_with<op::Cdist>(attrs, a, b);
-}
-
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarityOptions& options) {
   return apply_with<op::CosineSimilarity>({options.dim, options.eps}, a, b);
 }
@@ -186,18 +178,6 @@ Tensor normalize(const Tensor& x, const NormalizeOptions& options) {
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanceOptions& options) {
   return apply_with<op::PairwiseDistance>({options.p, options.eps, options.keepdim}, a, b);
-}
-
-Tensor pdist(const Tensor& x, const PdistOptions& options) {
-  return apply_with<op::Pdist>({options.p}, x);
-}
-
-Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
-  return apply_with<op::Renorm>({p, dim, maxnorm}, x);
-}
-
-const Tensor& renorm_(const Tensor& self, double p, std::int64_t dim, double maxnorm) {
-  return apply_in_place<op::Renorm>({p, dim, maxnorm}, self);
 }
 
 }  // namespace mezzo

@@ -12,28 +12,6 @@
 
 namespace mezzo {
 
-/** When cdist computes 2-norms as sqrt(|a|^2 + |b|^2 - 2 a.b) from one matrix product. That is
- *  fast, but inexact where a distance is small compared to the lengths of the vectors. */
-enum class CdistMode : std::uint8_t {
-  use_mm_if_large,  // with more than 25 vectors on either side
-  use_mm,           // always
-  do_not_use_mm,    // never
-};
-
-/** Options of cdist. */
-struct CdistOptions {
-  double p = 2;  // order of the norm: 0 or more, infinity included
-  CdistMode compute_mode = CdistMode::use_mm_if_large;  // when to use a matrix product
-};
-
-/** Returns the p-norms of a - b for all pairs of rows of two matrices.
- *  Shape: a (..,P,M) and b (..,R,M) give (..,P,R); batch dimensions broadcast.
- *  Precision: f32; computed in f32.
- *  Gradient: as vector_norm, 0 at distance 0. For p = inf it goes to every coordinate that attains
- *  the distance.
- *  Errors: ShapeError; DtypeError for integers or different dtypes; ValueError for p < 0. */
-MZ_API Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options = {});
-
 /** Options of cosine_similarity. */
 struct CosineSimilarityOptions {
   std::int64_t dim = 1;  // the dimension of the vectors
@@ -125,28 +103,6 @@ struct PairwiseDistanceOptions {
  *  Errors: ShapeError where shapes do not broadcast or both are 0-dim; DtypeError for integers. */
 MZ_API Tensor pairwise_distance(const Tensor& a, const Tensor& b,
                                 const PairwiseDistanceOptions& options = {});
-
-/** Options of pdist. */
-struct PdistOptions {
-  double p = 2;  // order of the norm: 0 or more, infinity included
-};
-
-/** Returns the p-norms of the differences of all pairs of rows i < j, in row order.
- *  Shape: x (N,M) gives (N(N-1)/2).
- *  Precision: f32; computed in f32.
- *  Gradient: as cdist.
- *  Errors: ShapeError unless x is a matrix; DtypeError for integers; ValueError for p < 0. */
-MZ_API Tensor pdist(const Tensor& x, const PdistOptions& options = {});
-
-/** Returns x with each slice along `dim` whose p-norm exceeds maxnorm scaled down to maxnorm.
- *  Shape: x's, with 2 dimensions or more.
- *  Precision: f32; computed in f32.
- *  Gradient: through the norm for the scaled slices.
- *  Errors: ShapeError, IndexError; DtypeError for integers; ValueError unless p > 0 and maxnorm >=
- *  0. */
-MZ_API Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm);
-/** Overwrites self with renorm(self, p, dim, maxnorm) and returns it. */
-MZ_API const Tensor& renorm_(const Tensor& self, double p, std::int64_t dim, double maxnorm);
 
 }  // namespace mezzo
 

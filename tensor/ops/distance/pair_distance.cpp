@@ -2,6 +2,7 @@
 #include "pair_distance.h"
 
 #include <cmath>
+#include <limits>
 
 #include "../../core/checked_size.h"
 #include "../../core/dispatch.h"
@@ -149,3 +150,19 @@ Grads TriangleDistance::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options) {
+  op::Cdist::Attrs attrs{.p = options.p};
+  if (options.compute_mode == CdistMode::use_mm) attrs.mm_above = -1;
+  if (options.compute_mode == CdistMode::do_not_use_mm)
+    attrs.mm_above = std::numeric_limits<std::int64_t>::max();
+  return apply_with<op::Cdist>(attrs, a, b);
+}
+
+Tensor pdist(const Tensor& x, const PdistOptions& options) {
+  return apply_with<op::Pdist>({options.p}, x);
+}
+
+}  // namespace mezzo

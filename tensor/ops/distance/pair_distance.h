@@ -3,6 +3,44 @@
 
 #include "../../core/op.h"
 
+namespace mezzo {
+
+/** When cdist computes 2-norms as sqrt(|a|^2 + |b|^2 - 2 a.b) from one matrix product. That is
+ *  fast, but inexact where a distance is small compared to the lengths of the vectors. */
+enum class CdistMode : std::uint8_t {
+  use_mm_if_large,  // with more than 25 vectors on either side
+  use_mm,           // always
+  do_not_use_mm,    // never
+};
+
+/** Options of cdist. */
+struct CdistOptions {
+  double p = 2;  // order of the norm: 0 or more, infinity included
+  CdistMode compute_mode = CdistMode::use_mm_if_large;  // when to use a matrix product
+};
+
+/** Returns the p-norms of a - b for all pairs of rows of two matrices.
+ *  Shape: a (..,P,M) and b (..,R,M) give (..,P,R); batch dimensions broadcast.
+ *  Precision: f32; computed in f32.
+ *  Gradient: as vector_norm, 0 at distance 0. For p = inf it goes to every coordinate that attains
+ *  the distance.
+ *  Errors: ShapeError; DtypeError for integers or different dtypes; ValueError for p < 0. */
+MZ_API Tensor cdist(const Tensor& a, const Tensor& b, const CdistOptions& options = {});
+
+/** Options of pdist. */
+struct PdistOptions {
+  double p = 2;  // order of the norm: 0 or more, infinity included
+};
+
+/** Returns the p-norms of the differences of all pairs of rows i < j, in row order.
+ *  Shape: x (N,M) gives (N(N-1)/2).
+ *  Precision: f32; computed in f32.
+ *  Gradient: as cdist.
+ *  Errors: ShapeError unless x is a matrix; DtypeError for integers; ValueError for p < 0. */
+MZ_API Tensor pdist(const Tensor& x, const PdistOptions& options = {});
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 /** p-norms of x1 - x2 for all pairs of rows. Operands: x1 (..,P,M), x2 (..,R,M), one floating

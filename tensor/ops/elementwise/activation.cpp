@@ -31,9 +31,6 @@ Tensor elu(const Tensor& x, const EluOptions& options) {
 Tensor gelu(const Tensor& x, const GeluOptions& options) {
   return apply_with<op::Gelu>({form(options)}, x);
 }
-Tensor glu(const Tensor& x, const GluOptions& options) {
-  return apply_with<op::Glu>({options.dim}, x);
-}
 Tensor hardshrink(const Tensor& x, const ShrinkOptions& options) {
   return apply_with<op::Hardshrink>({in_dtype_of(x, options.lambda)}, x);
 }
@@ -43,7 +40,6 @@ Tensor hardtanh(const Tensor& x, const HardtanhOptions& options) {
 Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options) {
   return apply_with<op::LeakyRelu>({options.negative_slope}, x);
 }
-Tensor prelu(const Tensor& x, const Tensor& weight) { return apply<op::Prelu>(x, weight); }
 Tensor softplus(const Tensor& x, const SoftplusOptions& options) {
   return apply_with<op::Softplus>({options.beta, options.threshold}, x);
 }

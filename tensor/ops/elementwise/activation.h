@@ -20,11 +20,6 @@ struct GeluOptions {
   GeluApproximation approximate = GeluApproximation::none;  // exact, or the tanh form
 };
 
-/** Options of glu. */
-struct GluOptions {
-  std::int64_t dim = -1;  // the dimension to split in halves
-};
-
 /** Options of hardtanh. In PyTorch they are named min_val and max_val. */
 struct HardtanhOptions {
   double min = -1,  // lower limit of the result
@@ -62,12 +57,6 @@ MZ_API Tensor elu(const Tensor& x, const EluOptions& options = {});
  *  Gradient: Phi(x) + x phi(x), or the derivative of the tanh form.
  *  Source: Hendrycks, Gimpel, Gaussian error linear units (2016). */
 MZ_API Tensor gelu(const Tensor& x, const GeluOptions& options = {});
-/** Returns a * sigmoid(b), where a and b are the halves of x along dim.
- *  Shape: x's, with half its size along dim.
- *  Gradient: sigmoid(b) for a, a sigmoid'(b) for b.
- *  Errors: ShapeError when the size is odd, IndexError.
- *  Source: Dauphin et al., Language modeling with gated conv nets (2017). */
-MZ_API Tensor glu(const Tensor& x, const GluOptions& options = {});
 /** Returns abs(x) > lambda ? x : 0; lambda is rounded to x's dtype.
  *  Gradient: 1 where x is kept, else 0. */
 MZ_API Tensor hardshrink(const Tensor& x, const ShrinkOptions& options = {});
@@ -91,13 +80,6 @@ MZ_API Tensor logsigmoid(const Tensor& x);
  *  Gradient: the derivative.
  *  Source: Misra, Mish: a self regularized activation function (2019). */
 MZ_API Tensor mish(const Tensor& x);
-/** Returns x > 0 ? x : weight * x.
- *  Shape: x's. weight has 1 element, or one per channel (dimension 1 of x).
- *  Precision: low.
- *  Gradient: for x, g where x > 0, else weight * g; for weight, g * x summed over x <= 0.
- *  Errors: ShapeError; DtypeError unless both have one floating-point dtype.
- *  Source: He et al., Delving deep into rectifiers (2015). */
-MZ_API Tensor prelu(const Tensor& x, const Tensor& weight);
 /** Returns max(x, 0); nan propagates. Integers stay integers.
  *  Gradient: 0 where x <= 0, else 1. As in PyTorch it is 1 at nan. */
 MZ_API Tensor relu(const Tensor& x);

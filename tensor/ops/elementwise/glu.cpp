@@ -1,6 +1,7 @@
 // The composite of glu.
 #include "glu.h"
 
+#include "../../core/dispatch.h"
 #include "../../core/elementwise.h"
 #include "../../core/elementwise_info.h"
 #include "../../core/registry.h"
@@ -24,3 +25,11 @@ std::vector<Tensor> Glu::composite(Inputs in, const Attrs& attrs) {
 std::span<OpInfo* const> glu_ops() { return infos_of(GluOps{}); }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor glu(const Tensor& x, const GluOptions& options) {
+  return apply_with<op::Glu>({options.dim}, x);
+}
+
+}  // namespace mezzo

@@ -3,6 +3,22 @@
 
 #include "../../core/op.h"
 
+namespace mezzo {
+
+/** Options of glu. */
+struct GluOptions {
+  std::int64_t dim = -1;  // the dimension to split in halves
+};
+
+/** Returns a * sigmoid(b), where a and b are the halves of x along dim.
+ *  Shape: x's, with half its size along dim.
+ *  Gradient: sigmoid(b) for a, a sigmoid'(b) for b.
+ *  Errors: ShapeError when the size is odd, IndexError.
+ *  Source: Dauphin et al., Language modeling with gated conv nets (2017). */
+MZ_API Tensor glu(const Tensor& x, const GluOptions& options = {});
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 struct Glu {

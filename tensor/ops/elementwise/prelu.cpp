@@ -1,6 +1,7 @@
 // The composite of prelu.
 #include "prelu.h"
 
+#include "../../core/dispatch.h"
 #include "../../core/elementwise.h"
 #include "../../core/elementwise_info.h"
 #include "../../core/registry.h"
@@ -29,3 +30,9 @@ std::vector<Tensor> Prelu::composite(Inputs in, const NoAttrs&) {
 std::span<OpInfo* const> prelu_ops() { return infos_of(PreluOps{}); }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor prelu(const Tensor& x, const Tensor& weight) { return apply<op::Prelu>(x, weight); }
+
+}  // namespace mezzo

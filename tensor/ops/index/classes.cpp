@@ -1,8 +1,12 @@
 // Shape rules of the ops on class indices.
 #include "classes.h"
 
+#include "../../core/api_scope.h"
+#include "../../core/checked_size.h"
+#include "../../core/dispatch.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
+#include "../reduce/arg_reduce.h"
 #include "gather.h"
 
 namespace mezzo::op {
@@ -27,3 +31,27 @@ OutSpecs OneHot::infer(Inputs in, const Attrs& attrs) {
 std::span<OpInfo* const> classes_ops() { return infos_of(ClassesOps{}); }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+namespace {
+
+std::int64_t needed_classes(const Tensor& x) {
+  op::require_index_dtype("one_hot", x);
+  if (x.numel() == 0)
+    fail<ValueError>("one_hot", {.what = "cannot count the classes of an empty tensor",
+                                 .got = str(x),
+                                 .expected = "the number of classes"});
+  const ApiScope called("one_hot");
+  const NoGradNoCasts plain_ops;
+  return checked_size(WideSize{std::max<std::int64_t>(0, max(x).item<std::int64_t>())} + 1,
+                      "one_hot");
+}
+
+}  // namespace
+
+Tensor one_hot(const Tensor& x, std::int64_t classes) {
+  return apply_with<op::OneHot>({classes == -1 ? needed_classes(x) : classes}, x);
+}
+
+}  // namespace mezzo

@@ -3,6 +3,18 @@
 
 #include "../../core/op.h"
 
+namespace mezzo {
+
+/** Returns, for every class in x, a row of zeros with a one at the class, i64. A row has `classes`
+ *  columns; -1 counts as many as are needed, which synchronises with the device.
+ *  Shape: x's and one more dimension.
+ *  Gradient: none.
+ *  Errors: IndexError for a class out of range; DtypeError unless x is i64 or i32; ValueError for
+ *  classes < 1, or where they are to be counted and x is empty. */
+MZ_API Tensor one_hot(const Tensor& x, std::int64_t classes = -1);
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 /** The weight of each target's class. Operands: target, weight (classes) or undefined. Results: the

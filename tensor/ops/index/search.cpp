@@ -12,6 +12,7 @@
 #include "../create.h"
 #include "../elementwise/compare.h"
 #include "../elementwise/selection.h"
+#include "../reduce/arg_reduce.h"
 #include "../reduce/reduce.h"
 #include "../require.h"
 #include "../shape/join.h"

@@ -69,3 +69,11 @@ Grads Cross::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& options) {
+  return apply_with<op::Cross>({options.dim}, a, b);
+}
+
+}  // namespace mezzo

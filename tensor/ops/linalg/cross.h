@@ -6,6 +6,22 @@
 #include "../../core/op.h"
 #include "../elementwise/formula.h"
 
+namespace mezzo {
+
+/** Options of cross. */
+struct CrossOptions {
+  std::int64_t dim = -1;  // a dimension of size 3, as counted in the result
+};
+
+/** Returns the cross product along a dimension of size 3; the other dimensions broadcast. Integers
+ *  stay integers.
+ *  Precision: promote.
+ *  Gradient: b x g for a, g x a for b.
+ *  Errors: ShapeError; IndexError for a bad dimension; DtypeError for bool. */
+MZ_API Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& options = {});
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 /** a x b along a dimension of size 3 of the result; the other dimensions broadcast. */

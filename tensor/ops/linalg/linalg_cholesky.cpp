@@ -6,6 +6,7 @@
 #include "../shape/rearrange.h"
 #include "linalg.h"
 #include "linalg_gradient.h"
+#include "triangle.h"
 
 namespace mezzo {
 

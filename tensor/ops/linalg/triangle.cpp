@@ -35,3 +35,11 @@ Grads Triu::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor tril(const Tensor& x, std::int64_t diagonal) { return apply_with<op::Tril>({diagonal}, x); }
+
+Tensor triu(const Tensor& x, std::int64_t diagonal) { return apply_with<op::Triu>({diagonal}, x); }
+
+}  // namespace mezzo

@@ -3,6 +3,20 @@
 
 #include "../../core/op.h"
 
+namespace mezzo {
+
+/** Returns x with zeros right of a diagonal of the last two dimensions, which is `diagonal` places
+ *  right of the main one.
+ *  Precision: match, exact.
+ *  Gradient: tril of g.
+ *  Errors: ShapeError for fewer than 2 dimensions. */
+MZ_API Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
+
+/** Returns x with zeros left of that diagonal. Otherwise as tril. */
+MZ_API Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 struct TriangleAttrs {

@@ -176,3 +176,13 @@ Grads CrossEntropyIndices::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
+  return apply_with<op::CrossEntropy>(
+      {options.ignore_index, options.label_smoothing, options.reduction}, x, target,
+      options.weight);
+}
+
+}  // namespace mezzo

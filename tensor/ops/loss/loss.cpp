@@ -144,12 +144,6 @@ std::vector<Tensor> SmoothL1Loss::composite(Inputs in, const Attrs& attrs) {
 
 namespace mezzo {
 
-Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
-  return apply_with<op::CrossEntropy>(
-      {options.ignore_index, options.label_smoothing, options.reduction}, x, target,
-      options.weight);
-}
-
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& target,
                             const BinaryCrossEntropyOptions& options) {
   return apply_with<op::BinaryCrossEntropy>({options.reduction}, x, target, options.weight);

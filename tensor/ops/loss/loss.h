@@ -12,30 +12,6 @@
 
 namespace mezzo {
 
-/** Options of cross_entropy. */
-struct CrossEntropyOptions {
-  Tensor weight = {};                     // factor of each class (C); a constant without gradient
-  std::int64_t ignore_index = -100;       // class index of targets to leave out
-  Reduction reduction = Reduction::mean;  // none, sum or mean of the losses
-  double label_smoothing = 0;             // e: targets become (1 - e) target + e / C
-};
-
-/** Returns the cross entropy between scores and targets: the negative log-likelihood of the target
- *  under softmax(x).
- *  Shape: x (C), (N,C) or (N,C,d..). Targets are class indices (), (N) or (N,d..), i64 or i32, or
- *  class probabilities of x's shape and dtype. Returns one loss per target, or a 0-dim tensor. The
- *  mean divides by the sum of the weights of the target classes; for probabilities by the number of
- *  samples.
- *  Precision: f32; f16 and bf16 compute in f32 and round once.
- *  Gradient: (softmax(x) - target), weighted; exactly 0 for ignored samples. Probabilities get a
- *  gradient too. If there are no targets, or all are ignored, the mean is nan and the sum 0.
- *  Errors: ShapeError, DtypeError; IndexError naming the first class out of range; ValueError
- *  unless 0 <= label_smoothing <= 1.
- *  Source: Goodfellow, Bengio, Courville, Deep Learning, 6.2; smoothing: Szegedy et al., CVPR
- *  2016. */
-MZ_API Tensor cross_entropy(const Tensor& x, const Tensor& target,
-                            const CrossEntropyOptions& options = {});
-
 /** Options of l1_loss and mse_loss. */
 struct LossOptions {
   Reduction reduction = Reduction::mean;  // none, sum or mean of the terms

@@ -249,10 +249,6 @@ Tensor chain_matmul(const std::vector<Tensor>& matrices) {
   return apply_list<op::ChainMatmul>({}, matrices);
 }
 
-Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& options) {
-  return apply_with<op::Cross>({options.dim}, a, b);
-}
-
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
   return apply_list<op::Einsum>({equation}, operands);
 }

@@ -27,18 +27,6 @@ MZ_API Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight,
  *  DtypeError. */
 MZ_API Tensor chain_matmul(const std::vector<Tensor>& matrices);
 
-/** Options of cross. */
-struct CrossOptions {
-  std::int64_t dim = -1;  // a dimension of size 3, as counted in the result
-};
-
-/** Returns the cross product along a dimension of size 3; the other dimensions broadcast. Integers
- *  stay integers.
- *  Precision: promote.
- *  Gradient: b x g for a, g x a for b.
- *  Errors: ShapeError; IndexError for a bad dimension; DtypeError for bool. */
-MZ_API Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& options = {});
-
 /** Returns the sum of products over labelled dimensions: "bij,bjk->bik" is a batch of matrix
  *  products.
  *  A letter names a dimension; `...` stands for the dimensions without a letter, which broadcast.

@@ -1,6 +1,9 @@
 // Shape rules and gradients of the ops in batch_norm.h.
 #include "batch_norm.h"
 
+#include <array>
+#include <cstring>
+#include <string>
 #include <string_view>
 
 #include "../../core/dispatch.h"
@@ -152,4 +155,110 @@ Grads BatchNormRelu::backward(const Saved& saved, const Grads& gy) {
   return {std::move(dx), std::move(dw), std::move(db), {}, {}, {}, std::move(residual)};
 }
 
+void check_batch_norm_options(const BatchNormOptions& options, const char* op) {
+  check_at_least_zero(options.eps, "eps", op);
+  check_at_least_zero(options.momentum, "momentum", op);
+  for (const Tensor& running : {options.running_mean, options.running_var})
+    check_running(running, op);
+}
+
+void update_running(const Tensor& running_mean, const Tensor& running_var, double momentum,
+                    const Tensor& mean, const Tensor& var, std::int64_t count) {
+  const double unbiased = unbiased_scale(count);
+  if (running_mean.defined()) apply_in_place<UpdateRunning>({momentum, 1}, running_mean, mean);
+  if (running_var.defined()) apply_in_place<UpdateRunning>({momentum, unbiased}, running_var, var);
+}
+
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+namespace {
+
+/** Returns whether the kernel can update the running statistics in place: they are contiguous, the
+ *  batch counter is on the device of x, and no operand is cast. If a user's tag casts operands, the
+ *  kernel gets copies. */
+bool kernel_can_update(const OpInfo& info, const Tensor& x, const BatchNormOptions& options) {
+  const CastHook* casts = thread_hooks().cast;
+  const auto is_usable = [](const Tensor& running) {
+    return !running.defined() || running.is_contiguous();
+  };
+  const Tensor& counter = options.num_batches_tracked;
+  return (!casts || casts->keeps_tag(info)) && is_usable(options.running_mean) &&
+         is_usable(options.running_var) && (!counter.defined() || counter.device() == x.device());
+}
+
+/** A copy of the running statistics on the CPU, to restore them if the op throws after the kernel
+ *  updated them, for example while it is recorded. */
+class StatisticsBackup {
+ public:
+  explicit StatisticsBackup(const BatchNormOptions& options)
+      : tensors_{options.running_mean, options.running_var, options.num_batches_tracked} {
+    for (const Tensor& x : tensors_)
+      if (is_here(x)) bytes_.append(static_cast<const char*>(x.raw_data()), size(x));
+  }
+  void restore() const {
+    const char* from = bytes_.data();
+    for (const Tensor& x : tensors_)
+      if (is_here(x)) {
+        std::memcpy(x.raw_data(), from, size(x));
+        from += size(x);
+      }
+  }
+
+ private:
+  static bool is_here(const Tensor& x) { return x.defined() && x.device() == cpu; }
+  static std::size_t size(const Tensor& x) {
+    return static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
+  }
+
+  std::array<Tensor, 3> tensors_;
+  std::string bytes_;
+};
+
+/** Computes batch norm with one of its ops. The kernel also updates the running statistics where it
+ *  can. */
+template <class Op, class... Rest>
+Tensor normalised_by(const Tensor& x, const BatchNormOptions& options, const Rest&... rest) {
+  op::check_batch_norm_options(options, Op::traits.name.data());
+  const bool updates = options.training && x.defined() && x.numel() > 0;
+  const bool in_kernel = updates && kernel_can_update(op_info<Op>, x, options);
+  const auto apply_op = [&] {
+    return apply_all<Op>({options.training, options.eps, in_kernel, options.momentum}, x,
+                         options.weight, options.bias, options.running_mean, options.running_var,
+                         options.num_batches_tracked, rest...);
+  };
+  if (in_kernel) {
+    const StatisticsBackup backup(options);
+    std::array<Tensor, Op::traits.outputs> results;
+    try {
+      results = apply_op();
+    } catch (...) {
+      backup.restore();
+      throw;
+    }
+    for (const Tensor& updated :
+         {options.running_mean, options.running_var, options.num_batches_tracked})
+      if (updated.defined()) updated.impl()->storage->bump_version();
+    return std::move(results[0]);
+  }
+  auto results = apply_op();
+  const NoGradNoCasts plain_ops;
+  if (updates)
+    op::update_running(options.running_mean, options.running_var, options.momentum,
+                       results[1].detach(), results[3].detach(), x.numel() / x.shape()[1]);
+  if (options.training && options.num_batches_tracked.defined()) options.num_batches_tracked += 1;
+  return std::move(results[0]);
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& x, const BatchNormOptions& options) {
+  return normalised_by<op::BatchNorm>(x, options);
+}
+
+Tensor batch_norm_relu(const Tensor& x, const BatchNormOptions& options, const Tensor& residual) {
+  return normalised_by<op::BatchNormRelu>(x, options, residual);
+}
+
+}  // namespace mezzo

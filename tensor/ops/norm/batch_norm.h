@@ -5,6 +5,48 @@
 #include "../../core/op.h"
 #include "../../math/safe_sum.h"
 
+namespace mezzo {
+
+/** Options of batch_norm and batch_norm_relu. */
+struct BatchNormOptions {
+  Tensor running_mean = {},         // [C]: running mean; updated in training, required outside it
+      running_var = {};             // [C]: running unbiased variance; likewise
+  Tensor weight = {},               // [C]: factor of each channel; undefined: 1
+      bias = {};                    // [C]: added to each channel; undefined: 0
+  bool training = false;            // normalise with the statistics of this batch
+  double momentum = 0.1;            // weight of the batch in the new running statistics
+  double eps = 1e-5;                // added to the variance
+  Tensor num_batches_tracked = {};  // [] i64; incremented in training
+};
+
+/** Normalises each channel over batch and space: (x - mean) * rstd * weight + bias, with rstd = 1 /
+ *  sqrt(var + eps). In training it uses the mean and the biased variance of this batch, and updates
+ *  running = (1 - momentum) * running + momentum * statistic, with the unbiased variance. Outside
+ *  training it uses the running statistics.
+ *  Shape: x [N,C] or [N,C,...], kept.
+ *  Precision: match; computed in f32 (f64 for f64). Weights and statistics may have any
+ *  floating-point dtype. Unlike PyTorch, all norms scale numbers whose squares overflow.
+ *  Gradient: in training rstd * (gw - mean(gw) - xh * mean(gw * xh)) with gw = g * weight, and xh
+ *  the normalised x; otherwise g * weight * rstd.
+ *  Errors: ShapeError (also for one value per channel in training), DtypeError, ValueError. The
+ *  running statistics are then unchanged.
+ *  Source: Ioffe, Szegedy, Batch Normalization (2015). */
+MZ_API Tensor batch_norm(const Tensor& x, const BatchNormOptions& options = {});
+
+/** Returns relu(batch_norm(x) + residual), or relu(batch_norm(x)) without a residual, as one op.
+ *  The result has the same bits as the separate ops, with fewer passes over memory and fewer
+ *  launches on a GPU.
+ *  Shape: x [N,C] or [N,C,...], kept; the residual has the same shape.
+ *  Precision: match, as batch_norm; the residual has x's dtype.
+ *  Gradient: as of the separate ops.
+ *  Errors: as batch_norm; ShapeError, DtypeError and DeviceError for a residual that differs from
+ *  x.
+ *  Source: He, Zhang, Ren, Sun, Deep residual learning for image recognition (2015). */
+MZ_API Tensor batch_norm_relu(const Tensor& x, const BatchNormOptions& options = {},
+                              const Tensor& residual = {});
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 /** (x - mean) * rstd * weight + bias per channel (dimension 1), with rstd = 1 / sqrt(var + eps).
@@ -144,5 +186,13 @@ MZ_HD constexpr double unbiased_scale(std::int64_t count) {
 
 using BatchNormOps =
     type_list<BatchNorm, BatchNormBackward, BatchNormRelu, BatchNormReluBackward, UpdateRunning>;
+
+/** Checks the options of batch norm before anything is computed. Errors: ValueError naming `op`. */
+void check_batch_norm_options(const BatchNormOptions& options, const char* op);
+
+/** Updates the running statistics with the biased variance of `count` values. The arguments were
+ *  checked before, so it does not throw for invalid ones. */
+void update_running(const Tensor& running_mean, const Tensor& running_var, double momentum,
+                    const Tensor& mean, const Tensor& var, std::int64_t count);
 
 }  // namespace mezzo::op

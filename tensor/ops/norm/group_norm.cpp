@@ -4,7 +4,9 @@
 #include "../../core/dispatch.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
+#include "../reduce/reduce.h"
 #include "../wide.h"
+#include "batch_norm.h"
 #include "norm_checks.h"
 #include "normalize.h"
 
@@ -106,3 +108,39 @@ Grads InstanceNorm::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor group_norm(const Tensor& x, std::int64_t groups, const GroupNormOptions& options) {
+  op::check_at_least_zero(options.eps, "eps", "group_norm");
+  return apply_with<op::GroupNorm>({groups, options.eps}, x, options.weight, options.bias);
+}
+
+Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options) {
+  if (!options.use_input_stats)
+    return batch_norm(x, {.running_mean = options.running_mean,
+                          .running_var = options.running_var,
+                          .weight = options.weight,
+                          .bias = options.bias,
+                          .eps = options.eps});
+  op::check_at_least_zero(options.eps, "eps", "instance_norm");
+  op::check_at_least_zero(options.momentum, "momentum", "instance_norm");
+  for (const Tensor& running : {options.running_mean, options.running_var}) {
+    op::check_running(running, "instance_norm");
+    if (running.defined() && (x.dim() < 2 || !(running.shape() == Shape{x.shape()[1]})))
+      fail<ShapeError>("instance_norm",
+                       {.what = "running statistics do not fit the input",
+                        .got = str("input ", x, " and running statistic ", running),
+                        .expected = "one value per channel"});
+  }
+  auto results = apply_all<op::InstanceNorm>({1, options.eps}, x, options.weight, options.bias);
+  if (x.numel() > 0) {
+    const NoGradNoCasts plain_ops;
+    op::update_running(options.running_mean, options.running_var, options.momentum,
+                       mean(results[1].detach(), 0), mean(results[3].detach(), 0),
+                       x.numel() / (x.shape()[0] * x.shape()[1]));
+  }
+  return std::move(results[0]);
+}
+
+}  // namespace mezzo

@@ -4,6 +4,46 @@
 
 #include "../../core/op.h"
 
+namespace mezzo {
+
+/** Options of group_norm. */
+struct GroupNormOptions {
+  Tensor weight = {},  // [C]: factor of each channel; undefined: 1
+      bias = {};       // [C]: added to each channel; undefined: 0
+  double eps = 1e-5;   // added to the variance
+};
+
+/** Normalises each of `groups` groups of adjacent channels of each sample over its channels and
+ *  space, then scales and shifts per channel.
+ *  Shape: x [N,C] or [N,C,...], kept.
+ *  Precision: f32; with casts off it computes in f32 and returns x's dtype.
+ *  Gradient: as layer_norm, per group.
+ *  Errors: ShapeError (also where `groups` does not divide the channels), DtypeError, ValueError.
+ *  Source: Wu, He, Group Normalization (2018). */
+MZ_API Tensor group_norm(const Tensor& x, std::int64_t groups,
+                         const GroupNormOptions& options = {});
+
+/** Options of instance_norm. */
+struct InstanceNormOptions {
+  Tensor running_mean = {},     // [C]: running mean; updated with use_input_stats, else required
+      running_var = {};         // [C]: running unbiased variance; likewise
+  Tensor weight = {},           // [C]: factor of each channel; undefined: 1
+      bias = {};                // [C]: added to each channel; undefined: 0
+  bool use_input_stats = true;  // normalise with the statistics of x
+  double momentum = 0.1;        // weight of x in the new running statistics
+  double eps = 1e-5;            // added to the variance
+};
+
+/** Normalises each channel of each sample over space, as batch_norm does for the whole batch.
+ *  Shape: x [N,C,...] with more than one element of space, kept.
+ *  Precision: match; computed in f32.
+ *  Gradient: as batch_norm.
+ *  Errors: ShapeError, DtypeError, ValueError.
+ *  Source: Ulyanov, Vedaldi, Lempitsky, Instance Normalization (2016). */
+MZ_API Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options = {});
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 struct GroupNormAttrs {

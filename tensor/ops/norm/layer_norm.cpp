@@ -164,3 +164,20 @@ Grads RmsNorm::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor layer_norm(const Tensor& x, const Shape& normalized_shape, const LayerNormOptions& options) {
+  op::check_at_least_zero(options.eps, "eps", "layer_norm");
+  return apply_with<op::LayerNorm>({normalized_shape, options.eps}, x, options.weight,
+                                   options.bias);
+}
+
+Tensor rms_norm(const Tensor& x, const Shape& normalized_shape, const RmsNormOptions& options) {
+  const double epsilon = x.dtype() == DType::f64 ? 0x1p-52 : 0x1p-23;
+  const double eps = options.eps.value_or(epsilon);
+  op::check_at_least_zero(eps, "eps", "rms_norm");
+  return apply_with<op::RmsNorm>({normalized_shape, eps}, x, options.weight);
+}
+
+}  // namespace mezzo

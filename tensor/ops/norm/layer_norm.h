@@ -2,7 +2,48 @@
 // gradients.
 #pragma once
 
+#include <optional>
+
 #include "../../core/op.h"
+
+namespace mezzo {
+
+/** Options of layer_norm. */
+struct LayerNormOptions {
+  Tensor weight = {},  // factor, of the normalised shape; undefined: 1
+      bias = {};       // added, of the normalised shape; undefined: 0
+  double eps = 1e-5;   // added to the variance
+};
+
+/** Returns (x - mean) * rstd * weight + bias over the last dimensions, whose sizes are
+ *  `normalized_shape`; rstd = 1 / sqrt(biased variance + eps).
+ *  Precision: f32; with casts off it computes in f32 and returns x's dtype. Weight and bias may
+ *  have any floating-point dtype.
+ *  Gradient: rstd * (gw - mean(gw) - xh * mean(gw * xh)) with gw = g * weight, and xh the
+ *  normalised x.
+ *  Errors: ShapeError, DtypeError.
+ *  Source: Ba, Kiros, Hinton, Layer Normalization (2016). */
+MZ_API Tensor layer_norm(const Tensor& x, const Shape& normalized_shape,
+                         const LayerNormOptions& options = {});
+
+/** Options of rms_norm. */
+struct RmsNormOptions {
+  Tensor weight = {};  // of the normalised shape; undefined: 1
+  /** Added to the mean of squares; not given: the machine epsilon of the arithmetic, 2^-23 (2^-52
+   *  for f64). */
+  std::optional<double> eps = {};
+};
+
+/** Returns x * rstd * weight over the last dimensions, whose sizes are `normalized_shape`; rstd = 1
+ *  / sqrt(mean(x^2) + eps).
+ *  Precision: f32, as layer_norm.
+ *  Gradient: rstd * (gw - xh * mean(gw * xh)).
+ *  Errors: ShapeError, DtypeError.
+ *  Source: Zhang, Sennrich, Root Mean Square Layer Normalization (2019). */
+MZ_API Tensor rms_norm(const Tensor& x, const Shape& normalized_shape,
+                       const RmsNormOptions& options = {});
+
+}  // namespace mezzo
 
 namespace mezzo::op {
 

@@ -7,7 +7,7 @@
 #include "../elementwise/operators.h"
 #include "../reduce/reduce.h"
 #include "../require.h"
-#include "../shape/pad.h"
+#include "../shape/place.h"
 #include "../wide.h"
 #include "line_scale.h"
 

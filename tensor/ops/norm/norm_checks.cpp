@@ -55,4 +55,19 @@ void check_batch_norm_operands(Inputs in, std::string_view op) {
   if (in.size() > 5) check_counter(in[5], op);
 }
 
+void check_at_least_zero(double value, const char* name, const char* op) {
+  if (!(value >= 0))
+    fail<ValueError>(
+        op, {.what = str(name, " is out of range"), .got = str(value), .expected = "0 or more"});
+}
+
+void check_running(const Tensor& running, const char* op) {
+  if (!running.defined() || running.dim() != 1 || running.shape()[0] < 2 ||
+      running.strides()[0] != 0)
+    return;
+  fail<ValueError>(op, {.what = "running statistics share one place in memory",
+                        .got = str(running, " with strides ", running.strides()),
+                        .hint = "use x.clone() first"});
+}
+
 }  // namespace mezzo::op

@@ -20,4 +20,11 @@ void check_values(const Tensor& x, const Tensor& values, const Shape& shape, con
  *  and the list may end before the counter. Errors: DtypeError, ShapeError naming `op`. */
 void check_batch_norm_operands(Inputs in, std::string_view op);
 
+/** Checks an option. Errors: ValueError naming `op` and `name` below 0. */
+void check_at_least_zero(double value, const char* name, const char* op);
+
+/** Throws before anything is computed if an in-place update of the statistics would throw. Errors:
+ *  ValueError naming `op`. */
+void check_running(const Tensor& running, const char* op);
+
 }  // namespace mezzo::op

@@ -4,6 +4,30 @@
 
 #include "../../comm/communicator.h"
 #include "../../core/op.h"
+#include "batch_norm.h"
+
+namespace mezzo {
+
+namespace detail {
+
+/** Returns batch_norm(x, options) in training, for a batch whose parts are on the ranks of a group:
+ *  mean and variance are those of the whole batch, and the gradient of x is that of the sum of all
+ *  ranks' results. All ranks call it and its backward, in the same order; parts may differ in N and
+ *  may be empty. The gradients of weight and bias are those of this rank's results.
+ *  Shape: x [N,C] or [N,C,...], kept.
+ *  Precision: match, as batch_norm; the moments of the parts are computed in f32 (f64 for f64) and
+ *  combined in f64, in the order of the ranks, so all ranks have the same bits.
+ *  Gradient: first only; Unsupported with create_graph.
+ *  Errors: as batch_norm; ShapeError on all ranks for one value per channel in the whole batch;
+ *  CommError. The running statistics are then unchanged.
+ *  Source: Chan, Golub, LeVeque, Updating formulae and a pairwise algorithm for computing sample
+ *  variances (1979). */
+MZ_API Tensor sync_batch_norm(const Tensor& x, const BatchNormOptions& options,
+                              const comm::Communicator& group);
+
+}  // namespace detail
+
+}  // namespace mezzo
 
 namespace mezzo::op {
 

@@ -13,7 +13,7 @@
 #include "../index/gather.h"
 #include "../reduce/statistics.h"
 #include "../require.h"
-#include "../shape/pad.h"
+#include "../shape/place.h"
 #include "../wide.h"
 
 namespace mezzo::op {

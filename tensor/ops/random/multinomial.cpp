@@ -9,6 +9,7 @@
 #include "../elementwise/selection.h"
 #include "../index/gather.h"
 #include "../reduce/reduce.h"
+#include "../reduce/scan.h"
 #include "../sort/sort.h"
 #include "random.h"
 

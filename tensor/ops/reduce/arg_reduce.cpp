@@ -6,6 +6,7 @@
 #include "../../text/text.h"
 #include "../create.h"
 #include "../elementwise/operators.h"
+#include "reduce.h"
 #include "reduce_support.h"
 
 namespace mezzo::op {
@@ -86,3 +87,43 @@ Grads Min::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+namespace {
+
+template <class Op> Tensor place(const Tensor& x, const ArgReduceOptions& options) {
+  const int dim = options.dim ? wrap_dim(*options.dim, x.dim(), Op::traits.name.data()) : 0;
+  return apply_with<Op>({dim, !options.dim, options.keepdim}, x);
+}
+
+template <class Op>
+ValuesAndIndices extreme(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
+  auto results =
+      apply_all<Op>({wrap_dim(dim, x.dim(), Op::traits.name.data()), false, options.keepdim}, x);
+  return {std::move(results[0]), std::move(results[1])};
+}
+
+}  // namespace
+
+Tensor argmax(const Tensor& x, const ArgReduceOptions& options) {
+  return place<op::Argmax>(x, options);
+}
+
+Tensor argmin(const Tensor& x, const ArgReduceOptions& options) {
+  return place<op::Argmin>(x, options);
+}
+
+Tensor max(const Tensor& x) { return amax(x); }
+
+ValuesAndIndices max(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
+  return extreme<op::Max>(x, dim, options);
+}
+
+Tensor min(const Tensor& x) { return amin(x); }
+
+ValuesAndIndices min(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
+  return extreme<op::Min>(x, dim, options);
+}
+
+}  // namespace mezzo

@@ -3,6 +3,36 @@
 #pragma once
 
 #include "../../core/op.h"
+#include "../../core/reduce_options.h"
+#include "reduce.h"
+
+namespace mezzo {
+
+/** Returns the index (i64) of the largest element, the first among equals; nan counts as largest.
+ *  Errors: IndexError; ShapeError when there is no element. */
+MZ_API Tensor argmax(const Tensor& x, const ArgReduceOptions& options = {});
+
+/** Returns the index (i64) of the smallest element, or of the first nan. Otherwise as argmax. */
+MZ_API Tensor argmin(const Tensor& x, const ArgReduceOptions& options = {});
+
+/** Returns the largest of all elements: amax over all dimensions. */
+MZ_API Tensor max(const Tensor& x);
+
+/** Returns the largest elements along `dim` and their indices. Of equal elements the first is
+ *  chosen; nan counts as largest.
+ *  Precision: match.
+ *  Gradient: g goes to the chosen element only.
+ *  Errors: IndexError; ShapeError when the dimension is empty. */
+MZ_API ValuesAndIndices max(const Tensor& x, std::int64_t dim, const KeepDimOptions& options = {});
+
+/** Returns the smallest of all elements: amin over all dimensions. */
+MZ_API Tensor min(const Tensor& x);
+
+/** Returns the smallest elements along `dim` and their indices, or nan where there is one.
+ *  Otherwise as max. */
+MZ_API ValuesAndIndices min(const Tensor& x, std::int64_t dim, const KeepDimOptions& options = {});
+
+}  // namespace mezzo
 
 namespace mezzo::op {
 

@@ -119,59 +119,6 @@ Grads Sum::backward(const Saved& saved, const Grads& gy) {
 
 namespace mezzo {
 
-namespace {
-
-template <class Op> op::ReduceAttrs attrs_of(const Tensor& x, const Dims& dims, bool keepdim) {
-  return {dim_mask(dims, x.dim(), Op::traits.name.data()), keepdim};
-}
-
-template <class Op>
-Tensor reduced(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
-  return apply_with<Op>(attrs_of<Op>(x, dims, options.keepdim), x);
-}
-
-/** Reduces x. An explicit dtype overrides the op's precision tag. */
-template <class Op>
-Tensor reduced(const Tensor& x, const Dims& dims, const ReduceOptions& options) {
-  const op::ReduceAttrs attrs = attrs_of<Op>(x, dims, options.keepdim);
-  if (!options.dtype) return apply_with<Op>(attrs, x);
-  const CastScope no_casts(nullptr);
-  return apply_with<Op>(attrs, x.to(*options.dtype));
-}
-
-template <class Op> Tensor place(const Tensor& x, const ArgReduceOptions& options) {
-  const int dim = options.dim ? wrap_dim(*options.dim, x.dim(), Op::traits.name.data()) : 0;
-  return apply_with<Op>({dim, !options.dim, options.keepdim}, x);
-}
-
-template <class Op>
-ValuesAndIndices extreme(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
-  auto results =
-      apply_all<Op>({wrap_dim(dim, x.dim(), Op::traits.name.data()), false, options.keepdim}, x);
-  return {std::move(results[0]), std::move(results[1])};
-}
-
-/** Does the same for ops with other attributes. */
-template <class Op>
-Tensor converted(const Tensor& x, const AttrsOf<Op>& attrs, const std::optional<DType>& dtype) {
-  if (!dtype) return apply_with<Op>(attrs, x);
-  const CastScope no_casts(nullptr);
-  return apply_with<Op>(attrs, x.to(*dtype));
-}
-
-template <class Op> Tensor p_norm(const Tensor& x, const Dims& dims, const NormOptions& options) {
-  const std::uint32_t mask = dim_mask(dims, x.dim(), Op::traits.name.data());
-  return converted<Op>(x, {options.p, mask, options.keepdim}, options.dtype);
-}
-
-template <class Op>
-Tensor spread(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
-  return apply_with<Op>(
-      {dim_mask(dims, x.dim(), Op::traits.name.data()), options.keepdim, options.correction}, x);
-}
-
-}  // namespace
-
 Tensor all(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
   return reduced<op::All>(x, dims, options);
 }
@@ -184,62 +131,14 @@ Tensor amin(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
 Tensor any(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
   return reduced<op::Any>(x, dims, options);
 }
-Tensor argmax(const Tensor& x, const ArgReduceOptions& options) {
-  return place<op::Argmax>(x, options);
-}
-Tensor argmin(const Tensor& x, const ArgReduceOptions& options) {
-  return place<op::Argmin>(x, options);
-}
 Tensor count_nonzero(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
   return reduced<op::CountNonzero>(x, dims, options);
-}
-Tensor cumprod(const Tensor& x, std::int64_t dim, const ScanOptions& options) {
-  return converted<op::Cumprod>(x, {wrap_dim(dim, x.dim(), "cumprod")}, options.dtype);
-}
-const Tensor& cumprod_(const Tensor& self, std::int64_t dim) {
-  return apply_in_place<op::Cumprod>({wrap_dim(dim, self.dim(), "cumprod_")}, self);
-}
-Tensor cumsum(const Tensor& x, std::int64_t dim, const ScanOptions& options) {
-  return converted<op::Cumsum>(x, {wrap_dim(dim, x.dim(), "cumsum")}, options.dtype);
-}
-const Tensor& cumsum_(const Tensor& self, std::int64_t dim) {
-  return apply_in_place<op::Cumsum>({wrap_dim(dim, self.dim(), "cumsum_")}, self);
-}
-Tensor logsumexp(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
-  return reduced<op::LogSumExp>(x, dims, options);
-}
-Tensor max(const Tensor& x) { return amax(x); }
-ValuesAndIndices max(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
-  return extreme<op::Max>(x, dim, options);
 }
 Tensor mean(const Tensor& x, const Dims& dims, const ReduceOptions& options) {
   return reduced<op::Mean>(x, dims, options);
 }
-Tensor min(const Tensor& x) { return amin(x); }
-ValuesAndIndices min(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
-  return extreme<op::Min>(x, dim, options);
-}
-Tensor norm(const Tensor& x, const Dims& dims, const NormOptions& options) {
-  return p_norm<op::Norm>(x, dims, options);
-}
-Tensor prod(const Tensor& x, const ReduceOptions& options) {
-  return reduced<op::Prod>(x, {}, options);
-}
-Tensor prod(const Tensor& x, std::int64_t dim, const ReduceOptions& options) {
-  return reduced<op::Prod>(x, dim, options);
-}
-Tensor std(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
-  return spread<op::Std>(x, dims, options);
-}
 Tensor sum(const Tensor& x, const Dims& dims, const ReduceOptions& options) {
   return reduced<op::Sum>(x, dims, options);
-}
-
-Tensor var(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
-  return spread<op::Var>(x, dims, options);
-}
-Tensor vector_norm(const Tensor& x, const Dims& dims, const NormOptions& options) {
-  return p_norm<op::VectorNorm>(x, dims, options);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

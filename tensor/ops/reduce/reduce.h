@@ -25,92 +25,21 @@ MZ_API Tensor amin(const Tensor& x, const Dims& dims = {}, const KeepDimOptions&
 /** Returns whether some element is nonzero (nan is nonzero), as bool. Empty: false.
  *  Errors: IndexError. */
 MZ_API Tensor any(const Tensor& x, const Dims& dims = {}, const KeepDimOptions& options = {});
-/** Returns the index (i64) of the largest element, the first among equals; nan counts as largest.
- *  Errors: IndexError; ShapeError when there is no element. */
-MZ_API Tensor argmax(const Tensor& x, const ArgReduceOptions& options = {});
-/** Returns the index (i64) of the smallest element, or of the first nan. Otherwise as argmax. */
-MZ_API Tensor argmin(const Tensor& x, const ArgReduceOptions& options = {});
 /** Returns the number of nonzero elements, i64. Empty: 0.
  *  Errors: IndexError. */
 MZ_API Tensor count_nonzero(const Tensor& x, const Dims& dims = {},
                             const KeepDimOptions& options = {});
-/** Returns the cumulative product along `dim`. The in-place form keeps self's dtype.
- *  Shape: x's.
- *  Precision: f32; integers give i64.
- *  Gradient: exact with zeros, no division.
- *  Errors: IndexError. */
-MZ_API Tensor cumprod(const Tensor& x, std::int64_t dim, const ScanOptions& options = {});
-/** Overwrites self with cumprod(self, dim) and returns it. */
-MZ_API const Tensor& cumprod_(const Tensor& self, std::int64_t dim);
-/** Returns the cumulative sum along `dim`. The in-place form keeps self's dtype.
- *  Shape: x's.
- *  Precision: f32; integers and bool give i64.
- *  Gradient: the cumulative sum of g from the end.
- *  Errors: IndexError. */
-MZ_API Tensor cumsum(const Tensor& x, std::int64_t dim, const ScanOptions& options = {});
-/** Overwrites self with cumsum(self, dim) and returns it. */
-MZ_API const Tensor& cumsum_(const Tensor& self, std::int64_t dim);
-/** Returns log(sum(exp(x))) over `dims`, computed without overflow; integers and bools give f32.
- *  Empty: -inf.
- *  Precision: f32.
- *  Gradient: g * exp(x - y), where exp(x - y) is divided by its sum; 0 for a line of -inf. Unlike
- *  PyTorch, it does not depend on the rounding of y.
- *  Errors: IndexError.
- *  Source: Goodfellow, Bengio, Courville, Deep Learning, 4.1. */
-MZ_API Tensor logsumexp(const Tensor& x, const Dims& dims, const KeepDimOptions& options = {});
-/** Returns the largest of all elements: amax over all dimensions. */
-MZ_API Tensor max(const Tensor& x);
-/** Returns the largest elements along `dim` and their indices. Of equal elements the first is
- *  chosen; nan counts as largest.
- *  Precision: match.
- *  Gradient: g goes to the chosen element only.
- *  Errors: IndexError; ShapeError when the dimension is empty. */
-MZ_API ValuesAndIndices max(const Tensor& x, std::int64_t dim, const KeepDimOptions& options = {});
 /** Returns the mean over all dimensions, or over `dims`. Empty: nan.
  *  Precision: match; accumulates in f32 (f64 for f64), one rounding. Unlike PyTorch, the mean of
  *  finite numbers is finite.
  *  Gradient: g / N expanded.
  *  Errors: IndexError; DtypeError for integers unless options.dtype is floating-point. */
 MZ_API Tensor mean(const Tensor& x, const Dims& dims = {}, const ReduceOptions& options = {});
-/** Returns the smallest of all elements: amin over all dimensions. */
-MZ_API Tensor min(const Tensor& x);
-/** Returns the smallest elements along `dim` and their indices, or nan where there is one.
- *  Otherwise as max. */
-MZ_API ValuesAndIndices min(const Tensor& x, std::int64_t dim, const KeepDimOptions& options = {});
-/** Does the same as vector_norm. */
-MZ_API Tensor norm(const Tensor& x, const Dims& dims = {}, const NormOptions& options = {});
-/** Returns the product of all elements. Empty: 1.
- *  Precision: f32; integers and bool give i64.
- *  Gradient: g times the product of the other elements, exact with zeros.
- *  Errors: IndexError. */
-MZ_API Tensor prod(const Tensor& x, const ReduceOptions& options = {});
-/** Returns the product along `dim`. Otherwise as above. */
-MZ_API Tensor prod(const Tensor& x, std::int64_t dim, const ReduceOptions& options = {});
-/** Returns the standard deviation over all dimensions, or over `dims`: the square root of var.
- *  Precision: match; computed in f32. Unlike PyTorch, squares that overflow or underflow are
- * scaled. Gradient: that of var over 2 y before its rounding, 0 where y is 0. Errors: IndexError;
- * DtypeError for integers. */
-MZ_API Tensor std(const Tensor& x, const Dims& dims = {}, const VarianceOptions& options = {});
 /** Returns the sum over all dimensions, or over `dims`. Empty: 0.
  *  Precision: f32; accumulates in f32 (f64 for f64), integers and bool in i64 with an i64 result.
  *  Gradient: g expanded.
  *  Errors: IndexError for a bad or repeated dimension. */
 MZ_API Tensor sum(const Tensor& x, const Dims& dims = {}, const ReduceOptions& options = {});
-
-/** Returns the variance over all dimensions, or over `dims`: the sum of squared deviations from the
- *  mean, divided by max(0, N - correction); 0 / 0 is nan.
- *  Precision: match; computed in f32 (f64 for f64).
- *  Gradient: 2 (x - mean) g / (N - correction).
- *  Errors: IndexError; DtypeError for integers. */
-MZ_API Tensor var(const Tensor& x, const Dims& dims = {}, const VarianceOptions& options = {});
-/** Returns (sum |x|^p)^(1/p) over all dimensions, or over `dims`; p = 0 counts nonzeros, p = +-inf
- *  is the largest and smallest |x|. Empty: 0 for finite p >= 0.
- *  Precision: f32. Unlike PyTorch, powers that overflow or underflow are scaled.
- *  Gradient: from the norm before its rounding; 0 where it is 0; for p = +-inf shared equally among
- *  ties.
- *  Errors: IndexError; DtypeError for integers; ShapeError for p < 0 or p = +-inf without
- *  elements. */
-MZ_API Tensor vector_norm(const Tensor& x, const Dims& dims = {}, const NormOptions& options = {});
 
 /** Sums x over the dimensions that an expand from `shape` to x's shape repeats: the adjoint of
  *  broadcasting. */

@@ -55,3 +55,15 @@ Grads Renorm::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
+  return apply_with<op::Renorm>({p, dim, maxnorm}, x);
+}
+
+const Tensor& renorm_(const Tensor& self, double p, std::int64_t dim, double maxnorm) {
+  return apply_in_place<op::Renorm>({p, dim, maxnorm}, self);
+}
+
+}  // namespace mezzo

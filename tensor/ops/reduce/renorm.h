@@ -2,7 +2,23 @@
 #pragma once
 
 #include "../../core/op.h"
+#include "../../core/tensor.h"
 #include "statistics.h"
+
+namespace mezzo {
+
+/** Returns x with each slice along `dim` whose p-norm exceeds maxnorm scaled down to maxnorm.
+ *  Shape: x's, with 2 dimensions or more.
+ *  Precision: f32; computed in f32.
+ *  Gradient: through the norm for the scaled slices.
+ *  Errors: ShapeError, IndexError; DtypeError for integers; ValueError unless p > 0 and maxnorm >=
+ *  0. */
+MZ_API Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm);
+
+/** Overwrites self with renorm(self, p, dim, maxnorm) and returns it. */
+MZ_API const Tensor& renorm_(const Tensor& self, double p, std::int64_t dim, double maxnorm);
+
+}  // namespace mezzo
 
 namespace mezzo::op {
 

@@ -5,6 +5,7 @@
 #include "../../core/registry.h"
 #include "../elementwise/operators.h"
 #include "../wide.h"
+#include "reduce_support.h"
 #include "running_product.h"
 
 namespace mezzo::op {
@@ -41,3 +42,23 @@ Grads Cumsum::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+Tensor cumprod(const Tensor& x, std::int64_t dim, const ScanOptions& options) {
+  return converted<op::Cumprod>(x, {wrap_dim(dim, x.dim(), "cumprod")}, options.dtype);
+}
+
+const Tensor& cumprod_(const Tensor& self, std::int64_t dim) {
+  return apply_in_place<op::Cumprod>({wrap_dim(dim, self.dim(), "cumprod_")}, self);
+}
+
+Tensor cumsum(const Tensor& x, std::int64_t dim, const ScanOptions& options) {
+  return converted<op::Cumsum>(x, {wrap_dim(dim, x.dim(), "cumsum")}, options.dtype);
+}
+
+const Tensor& cumsum_(const Tensor& self, std::int64_t dim) {
+  return apply_in_place<op::Cumsum>({wrap_dim(dim, self.dim(), "cumsum_")}, self);
+}
+
+}  // namespace mezzo

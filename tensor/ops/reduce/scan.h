@@ -3,6 +3,30 @@
 
 #include "../../core/op.h"
 
+namespace mezzo {
+
+/** Returns the cumulative product along `dim`. The in-place form keeps self's dtype.
+ *  Shape: x's.
+ *  Precision: f32; integers give i64.
+ *  Gradient: exact with zeros, no division.
+ *  Errors: IndexError. */
+MZ_API Tensor cumprod(const Tensor& x, std::int64_t dim, const ScanOptions& options = {});
+
+/** Overwrites self with cumprod(self, dim) and returns it. */
+MZ_API const Tensor& cumprod_(const Tensor& self, std::int64_t dim);
+
+/** Returns the cumulative sum along `dim`. The in-place form keeps self's dtype.
+ *  Shape: x's.
+ *  Precision: f32; integers and bool give i64.
+ *  Gradient: the cumulative sum of g from the end.
+ *  Errors: IndexError. */
+MZ_API Tensor cumsum(const Tensor& x, std::int64_t dim, const ScanOptions& options = {});
+
+/** Overwrites self with cumsum(self, dim) and returns it. */
+MZ_API const Tensor& cumsum_(const Tensor& self, std::int64_t dim);
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 /** y[k] = product of x[0..k] along dim; integers give i64. */

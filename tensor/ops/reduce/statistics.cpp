@@ -148,3 +148,50 @@ Grads VectorNorm::backward(const Saved& saved, const Grads& gy) {
 }
 
 }  // namespace mezzo::op
+
+namespace mezzo {
+
+namespace {
+
+template <class Op> Tensor p_norm(const Tensor& x, const Dims& dims, const NormOptions& options) {
+  const std::uint32_t mask = dim_mask(dims, x.dim(), Op::traits.name.data());
+  return converted<Op>(x, {options.p, mask, options.keepdim}, options.dtype);
+}
+
+template <class Op>
+Tensor spread(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
+  return apply_with<Op>(
+      {dim_mask(dims, x.dim(), Op::traits.name.data()), options.keepdim, options.correction}, x);
+}
+
+}  // namespace
+
+Tensor logsumexp(const Tensor& x, const Dims& dims, const KeepDimOptions& options) {
+  return reduced<op::LogSumExp>(x, dims, options);
+}
+
+Tensor norm(const Tensor& x, const Dims& dims, const NormOptions& options) {
+  return p_norm<op::Norm>(x, dims, options);
+}
+
+Tensor prod(const Tensor& x, const ReduceOptions& options) {
+  return reduced<op::Prod>(x, {}, options);
+}
+
+Tensor prod(const Tensor& x, std::int64_t dim, const ReduceOptions& options) {
+  return reduced<op::Prod>(x, dim, options);
+}
+
+Tensor std(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
+  return spread<op::Std>(x, dims, options);
+}
+
+Tensor var(const Tensor& x, const Dims& dims, const VarianceOptions& options) {
+  return spread<op::Var>(x, dims, options);
+}
+
+Tensor vector_norm(const Tensor& x, const Dims& dims, const NormOptions& options) {
+  return p_norm<op::VectorNorm>(x, dims, options);
+}
+
+}  // namespace mezzo

@@ -3,6 +3,53 @@
 
 #include "reduce.h"
 
+namespace mezzo {
+
+/** Returns log(sum(exp(x))) over `dims`, computed without overflow; integers and bools give f32.
+ *  Empty: -inf.
+ *  Precision: f32.
+ *  Gradient: g * exp(x - y), where exp(x - y) is divided by its sum; 0 for a line of -inf. Unlike
+ *  PyTorch, it does not depend on the rounding of y.
+ *  Errors: IndexError.
+ *  Source: Goodfellow, Bengio, Courville, Deep Learning, 4.1. */
+MZ_API Tensor logsumexp(const Tensor& x, const Dims& dims, const KeepDimOptions& options = {});
+
+/** Does the same as vector_norm. */
+MZ_API Tensor norm(const Tensor& x, const Dims& dims = {}, const NormOptions& options = {});
+
+/** Returns the product of all elements. Empty: 1.
+ *  Precision: f32; integers and bool give i64.
+ *  Gradient: g times the product of the other elements, exact with zeros.
+ *  Errors: IndexError. */
+MZ_API Tensor prod(const Tensor& x, const ReduceOptions& options = {});
+
+/** Returns the product along `dim`. Otherwise as above. */
+MZ_API Tensor prod(const Tensor& x, std::int64_t dim, const ReduceOptions& options = {});
+
+/** Returns the standard deviation over all dimensions, or over `dims`: the square root of var.
+ *  Precision: match; computed in f32. Unlike PyTorch, squares that overflow or underflow are
+ * scaled. Gradient: that of var over 2 y before its rounding, 0 where y is 0. Errors: IndexError;
+ * DtypeError for integers. */
+MZ_API Tensor std(const Tensor& x, const Dims& dims = {}, const VarianceOptions& options = {});
+
+/** Returns the variance over all dimensions, or over `dims`: the sum of squared deviations from the
+ *  mean, divided by max(0, N - correction); 0 / 0 is nan.
+ *  Precision: match; computed in f32 (f64 for f64).
+ *  Gradient: 2 (x - mean) g / (N - correction).
+ *  Errors: IndexError; DtypeError for integers. */
+MZ_API Tensor var(const Tensor& x, const Dims& dims = {}, const VarianceOptions& options = {});
+
+/** Returns (sum |x|^p)^(1/p) over all dimensions, or over `dims`; p = 0 counts nonzeros, p = +-inf
+ *  is the largest and smallest |x|. Empty: 0 for finite p >= 0.
+ *  Precision: f32. Unlike PyTorch, powers that overflow or underflow are scaled.
+ *  Gradient: from the norm before its rounding; 0 where it is 0; for p = +-inf shared equally among
+ *  ties.
+ *  Errors: IndexError; DtypeError for integers; ShapeError for p < 0 or p = +-inf without
+ *  elements. */
+MZ_API Tensor vector_norm(const Tensor& x, const Dims& dims = {}, const NormOptions& options = {});
+
+}  // namespace mezzo
+
 namespace mezzo::op {
 
 /** log(sum(exp(x))), shifted by the maximum if that is finite; integers and bools give f32. */

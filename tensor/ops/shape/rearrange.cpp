@@ -17,7 +17,9 @@
 #include "../index/index.h"
 #include "../index/search.h"
 #include "../linalg/triangle.h"
+#include "../reduce/arg_reduce.h"
 #include "../reduce/reduce.h"
+#include "../reduce/scan.h"
 #include "../require.h"
 #include "join.h"
 #include "place.h"
@@ -155,13 +157,6 @@ namespace mezzo {
 
 namespace {
 
-/** Returns attributes that leave every element at its position. */
-op::PlaceAttrs in_place(const Tensor& x) {
-  op::PlaceAttrs attrs;
-  for (int d = 0; d < x.dim(); ++d) attrs.dims[static_cast<std::size_t>(d)].size = x.shape()[d];
-  return attrs;
-}
-
 /** Returns x, flattened unless the options name a dimension; a 0-dim tensor becomes 1-D. */
 Tensor with_repeated_dim(const Tensor& x, const RepeatInterleaveOptions& options) {
   require_defined("repeat_interleave", x);
@@ -198,18 +193,6 @@ std::int64_t total_repeats(const Tensor& repeats, const RepeatInterleaveOptions&
   return facts[1];
 }
 
-std::int64_t needed_classes(const Tensor& x) {
-  op::require_index_dtype("one_hot", x);
-  if (x.numel() == 0)
-    fail<ValueError>("one_hot", {.what = "cannot count the classes of an empty tensor",
-                                 .got = str(x),
-                                 .expected = "the number of classes"});
-  const ApiScope called("one_hot");
-  const NoGradNoCasts plain_ops;
-  return checked_size(WideSize{std::max<std::int64_t>(0, max(x).item<std::int64_t>())} + 1,
-                      "one_hot");
-}
-
 }  // namespace
 
 Tensor diag(const Tensor& x, std::int64_t diagonal) { return apply_with<op::Diag>({diagonal}, x); }
@@ -223,16 +206,6 @@ Tensor diff(const Tensor& x, const DiffOptions& options) {
   if (options.prepend.defined()) parts.insert(parts.begin(), options.prepend);
   if (options.append.defined()) parts.push_back(options.append);
   return apply_with<op::Diff>({options.n, options.dim}, cat(parts, options.dim));
-}
-
-Tensor flip(const Tensor& x, const Dims& dims) {
-  require_defined("flip", x);
-  const std::span<const std::int64_t> wanted = dims;
-  op::PlaceAttrs attrs = in_place(x);
-  const std::uint32_t flipped = wanted.empty() ? 0 : dim_mask(wanted, x.dim(), "flip");
-  for (int d = 0; d < x.dim(); ++d)
-    if (flipped >> d & 1) attrs.dims[static_cast<std::size_t>(d)].mode = op::PlaceMode::reversed;
-  return apply_with<op::Flip>(attrs, x);
 }
 
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const MeshgridOptions& options) {
@@ -270,38 +243,11 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, const MeshgridO
   return grids;
 }
 
-Tensor one_hot(const Tensor& x, std::int64_t classes) {
-  return apply_with<op::OneHot>({classes == -1 ? needed_classes(x) : classes}, x);
-}
-
 Tensor pixel_shuffle(const Tensor& x, std::int64_t upscale_factor) {
   return apply_with<op::PixelShuffle>({upscale_factor}, x);
 }
 Tensor pixel_unshuffle(const Tensor& x, std::int64_t downscale_factor) {
   return apply_with<op::PixelUnshuffle>({downscale_factor}, x);
-}
-
-Tensor repeat(const Tensor& x, const Shape& repeats) {
-  require_defined("repeat", x);
-  const int lead = repeats.rank() - x.dim();
-  if (lead < 0)
-    fail<ShapeError>("repeat", {.what = "every dimension needs a number of repeats",
-                                .got = str(repeats, " for ", x),
-                                .expected = str("at least ", x.dim(), " numbers")});
-  for (const std::int64_t times : repeats)
-    if (times < 0)
-      fail<ValueError>("repeat", {.what = "a negative number of repeats", .got = str(repeats)});
-  Tensor padded = x;
-  for (int d = 0; d < lead; ++d) padded = padded.unsqueeze(0);
-  op::PlaceAttrs attrs = in_place(padded);
-  for (int d = 0; d < repeats.rank(); ++d) {
-    op::PlaceDim& dim = attrs.dims[static_cast<std::size_t>(d)];
-    if (repeats[d] == 1) continue;
-    dim.mode = op::PlaceMode::circular;
-    if (__builtin_mul_overflow(dim.size, repeats[d], &dim.size))
-      fail<SizeError>("repeat", {.what = "a size overflows", .got = str(repeats, " for ", x)});
-  }
-  return apply_with<op::Repeat>(attrs, padded);
 }
 
 Tensor repeat_interleave(const Tensor& x, std::int64_t repeats,
@@ -332,30 +278,6 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
 
 Tensor tile(const Tensor& x, const Shape& dims) { return apply_with<op::Tile>({dims}, x); }
 
-Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims) {
-  require_defined("roll", x);
-  const std::span<const std::int64_t> by = shifts, along = dims;
-  if (along.empty() && by.size() == 1 && x.dim() != 1)
-    return roll(x.reshape({x.numel()}), shifts, 0).reshape(x.shape());
-  if (by.empty() || (by.size() != along.size() && !(along.empty() && by.size() == 1)))
-    fail<ValueError>("roll", {.what = "numbers of shifts and dimensions differ",
-                              .got = str(by.size(), " shifts and ", along.size(), " dimensions"),
-                              .expected = "as many, or one shift without dimensions"});
-  op::PlaceAttrs attrs = in_place(x);
-  for (std::size_t i = 0; i < by.size(); ++i) {
-    const int d = wrap_dim(along.empty() ? 0 : along[i], x.dim(), "roll");
-    op::PlaceDim& dim = attrs.dims[static_cast<std::size_t>(d)];
-    if (x.dim() == 0 || dim.size == 0) continue;
-    dim.mode = op::PlaceMode::circular;
-    dim.begin = (dim.begin + by[i] % dim.size) % dim.size;
-  }
-  return apply_with<op::Roll>(attrs, x);
-}
-
 Tensor trace(const Tensor& x) { return apply<op::Trace>(x); }
-
-Tensor tril(const Tensor& x, std::int64_t diagonal) { return apply_with<op::Tril>({diagonal}, x); }
-
-Tensor triu(const Tensor& x, std::int64_t diagonal) { return apply_with<op::Triu>({diagonal}, x); }
 
 }  // namespace mezzo

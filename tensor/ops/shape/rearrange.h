@@ -34,12 +34,6 @@ struct DiffOptions {
  *  Errors: ValueError for n < 0; ShapeError for a 0-dim tensor, and as cat; IndexError. */
 MZ_API Tensor diff(const Tensor& x, const DiffOptions& options = {});
 
-/** Returns x with the elements along `dims` in reverse order.
- *  Precision: match, exact.
- *  Gradient: flip of g.
- *  Errors: IndexError. */
-MZ_API Tensor flip(const Tensor& x, const Dims& dims);
-
 /** The order of meshgrid's dimensions. */
 enum class MeshIndexing : std::uint8_t {
   ij,  // dimension i of the grids is along vector i
@@ -60,14 +54,6 @@ struct MeshgridOptions {
 MZ_API std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors,
                                     const MeshgridOptions& options = {});
 
-/** Returns, for every class in x, a row of zeros with a one at the class, i64. A row has `classes`
- *  columns; -1 counts as many as are needed, which synchronises with the device.
- *  Shape: x's and one more dimension.
- *  Gradient: none.
- *  Errors: IndexError for a class out of range; DtypeError unless x is i64 or i32; ValueError for
- *  classes < 1, or where they are to be counted and x is empty. */
-MZ_API Tensor one_hot(const Tensor& x, std::int64_t classes = -1);
-
 /** Rearranges x [..., c r^2, h, w] to [..., c, h r, w r]: channel c r^2 + i r + j becomes the
  *  pixels (i, j) of blocks of r x r.
  *  Precision: match, exact.
@@ -77,14 +63,6 @@ MZ_API Tensor one_hot(const Tensor& x, std::int64_t classes = -1);
 MZ_API Tensor pixel_shuffle(const Tensor& x, std::int64_t upscale_factor);
 /** Rearranges x [..., c, h r, w r] to [..., c r^2, h, w]: the inverse of pixel_shuffle. */
 MZ_API Tensor pixel_unshuffle(const Tensor& x, std::int64_t downscale_factor);
-
-/** Returns x repeated repeats[i] times along dimension i. If there are more repeats than
- *  dimensions, dimensions of size 1 are put in front.
- *  Precision: match, exact.
- *  Gradient: the sum of g over all copies, in f32 (f64), rounded once.
- *  Errors: ShapeError for fewer repeats than dimensions; ValueError for negative ones;
- *  SizeError. */
-MZ_API Tensor repeat(const Tensor& x, const Shape& repeats);
 
 /** Options of repeat_interleave. */
 struct RepeatInterleaveOptions {
@@ -110,27 +88,11 @@ MZ_API Tensor repeat_interleave(const Tensor& x, const Tensor& repeats,
  *  1. Errors: as repeat. */
 MZ_API Tensor tile(const Tensor& x, const Shape& dims);
 
-/** Returns x with its elements moved by shifts[i] places along dims[i]; elements moved beyond the
- *  end re-enter at the other end. Without dims, x is rolled as if flattened.
- *  Precision: match, exact.
- *  Gradient: g rolled back.
- *  Errors: IndexError; ValueError unless there are as many shifts as dims. */
-MZ_API Tensor roll(const Tensor& x, const Dims& shifts, const Dims& dims = {});
-
 /** Returns the sum of a matrix's diagonal.
  *  Precision: match, summed in f32 (f64); integers give i64.
  *  Gradient: g on the diagonal.
  *  Errors: ShapeError unless x is 2-D. */
 MZ_API Tensor trace(const Tensor& x);
-
-/** Returns x with zeros right of a diagonal of the last two dimensions, which is `diagonal` places
- *  right of the main one.
- *  Precision: match, exact.
- *  Gradient: tril of g.
- *  Errors: ShapeError for fewer than 2 dimensions. */
-MZ_API Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
-/** Returns x with zeros left of that diagonal. Otherwise as tril. */
-MZ_API Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
 
 }  // namespace mezzo
 

@@ -8,6 +8,7 @@
 #include "../elementwise/compare.h"
 #include "../elementwise/selection.h"
 #include "../index/gather.h"
+#include "../reduce/arg_reduce.h"
 #include "../reduce/reduce.h"
 #include "../require.h"
 #include "sort.h"

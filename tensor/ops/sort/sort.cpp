@@ -12,6 +12,7 @@
 #include "../elementwise/selection.h"
 #include "../index/gather.h"
 #include "../index/index.h"
+#include "../reduce/arg_reduce.h"
 #include "../require.h"
 
 namespace mezzo::op {
