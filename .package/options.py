@@ -16,7 +16,7 @@ RENEW = 'ninja -C build renew_options'
 COLUMNS = 100
 # Title of a section -> the beginnings of its headers' paths.
 SECTIONS = {
-    'Ops': ('autograd/ops/', 'tensor/core/reduce_options.h'),
+    'Ops': ('tensor/ops/', 'tensor/core/reduce_options.h'),
     'Layers and models': ('nn/',),
     'Optimizers and schedules': ('optim/',),
     'Mixed precision': ('amp/',),

@@ -1,5 +1,5 @@
-// Layers that call the activation functions. See also: autograd/ops/activation.h and
-// autograd/ops/softmax.h (formulas, gradients, errors).
+// Layers that call the activation functions. See also: tensor/ops/elementwise/activation.h and
+// tensor/ops/norm/softmax.h (formulas, gradients, errors).
 #pragma once
 
 #include "../tensor/ops/elementwise/activation.h"

@@ -1,5 +1,5 @@
 // MultiheadAttention: attention with trained projections and several heads.
-// See also: autograd/ops/attention.h (the attention op).
+// See also: tensor/ops/attention/attention.h (the attention op).
 #pragma once
 
 #include "linear.h"

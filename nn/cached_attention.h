@@ -1,5 +1,5 @@
 // Causal self-attention of language models, with a cache of keys and values for generating text.
-// See also: autograd/ops/attention.h (attention of given queries, keys and values).
+// See also: tensor/ops/attention/attention.h (attention of given queries, keys and values).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Convolution and transposed convolution layers in 1, 2 and 3 dimensions.
-// See also: autograd/ops/conv.h (the functions).
+// See also: tensor/ops/conv/conv.h (the functions).
 #pragma once
 
 #include "../tensor/ops/conv/conv.h"

@@ -1,5 +1,5 @@
 // Layers that call cosine_similarity() and pairwise_distance().
-// See also: autograd/ops/distance.h (shapes, gradients, errors).
+// See also: tensor/ops/distance/distance.h (shapes, gradients, errors).
 #pragma once
 
 #include "../tensor/ops/distance/distance.h"

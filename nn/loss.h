@@ -1,5 +1,5 @@
 // Loss modules, each with the options of the function that it calls. See also:
-// autograd/ops/loss.h, autograd/ops/margin_loss.h and autograd/ops/ctc_loss.h (formulas, gradients,
+// tensor/ops/loss/loss.h, tensor/ops/loss/margin_loss.h and tensor/ops/loss/ctc_loss.h (formulas, gradients,
 // errors).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Padding layers. See also: autograd/ops/pad.h (gradients, errors).
+// Padding layers. See also: tensor/ops/shape/place.h (gradients, errors).
 #pragma once
 
 #include <initializer_list>

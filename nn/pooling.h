@@ -1,4 +1,4 @@
-// Pooling and unpooling layers. See also: autograd/ops/pool.h and autograd/ops/unpool.h (shapes,
+// Pooling and unpooling layers. See also: tensor/ops/pool/pool.h and tensor/ops/pool/unpool.h (shapes,
 // gradients, errors).
 #pragma once
 

@@ -1,5 +1,5 @@
 // Layers that rearrange pixels and channels, resize images, and extract and combine blocks.
-// See also: autograd/ops/rearrange.h, autograd/ops/interpolate.h and autograd/ops/unfold.h (shapes,
+// See also: tensor/ops/shape/rearrange.h, tensor/ops/resize/interpolate.h and tensor/ops/conv/unfold.h (shapes,
 // gradients, errors).
 #pragma once
 

@@ -1,5 +1,5 @@
 // RNN, LSTM and GRU: layers over whole sequences, and cells for one step.
-// See also: autograd/ops/recurrent.h (formulas, gradients).
+// See also: tensor/ops/recurrent/recurrent.h (formulas, gradients).
 #pragma once
 
 #include "../tensor/ops/recurrent/recurrent.h"

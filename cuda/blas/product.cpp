@@ -175,6 +175,10 @@ void run_product(const op::ProductPlan& plan, Device device) {
   gemm(plan, device);
 }
 
-void attach_product() { attach_all(op::ProductOps{}); }
+// Dot and Vecdot are sums, not matrix products, and have their own kernels.
+void attach_product() {
+  attach_all(type_list<op::Addbmm, op::Addmm, op::Addmv, op::Addr, op::Baddbmm, op::Bmm, op::Linear,
+                       op::MatMul, op::Mm, op::Mv>{});
+}
 
 }  // namespace mezzo::gpu

@@ -1,6 +1,6 @@
 // make_elementwise_info: builds the OpInfo of an elementwise op from its struct. The kernels and
 // the gradient rule are templates defined in ../cpu/elementwise_kernel.h and
-// ../../autograd/elementwise_rule.h.
+// ../../tensor/ops/elementwise/elementwise_rule.h.
 #pragma once
 
 #include "dispatch.h"

@@ -1,5 +1,5 @@
 // Tensor: a shared handle to an n-dimensional array, with metadata, views and data access.
-// Mathematical functions are free functions in autograd/ops.h.
+// Mathematical functions are free functions in tensor/ops/ops.h.
 #pragma once
 
 #include <cstddef>

@@ -111,9 +111,9 @@ def complaints_about(path, text, words, by_name):
 
 
 def complaints_about_tags(ops):
-    """Where a doc comment in autograd/ops states another precision than the op."""
+    """Where a doc comment in tensor/ops states another precision than the op."""
     tags = {op['name']: op['tag'] for op in ops if not op['internal']}
-    for path in sorted((ROOT / 'autograd' / 'ops').glob('*.h')):
+    for path in sorted((ROOT / 'tensor' / 'ops').rglob('*.h')):
         text = path.read_text(encoding='utf-8')
         for doc, declarations, _ in DOCUMENTED.findall(text):
             stated = PRECISION.search(doc)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, in_parallel, must, verdict
+from check import in_parallel, kernel_source, must, verdict
 
 CEILINGS = {'grid_sample': 0}
 FRAME = re.compile(r'Function properties for (\S+)\n\s*(\d+) bytes stack frame')
@@ -18,7 +18,7 @@ def frames_of(name, folder, nvcc):
     """Compiles a kernel file and returns [(kernel, bytes of its stack frame)]."""
     return FRAME.findall(
         must([
-            *nvcc, '-arch=sm_90', '-cubin', '-Xptxas=-v', ROOT / f'cuda/kernels/{name}.cu', '-o',
+            *nvcc, '-arch=sm_90', '-cubin', '-Xptxas=-v', kernel_source(name, folder), '-o',
             folder / f'{name}.cubin'
         ]))
 

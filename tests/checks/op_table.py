@@ -38,7 +38,7 @@ DTYPES = {
 
 
 def headers():
-    return [*sorted((ROOT / 'autograd' / 'ops').glob('*.h')), TENSOR]
+    return [*sorted((ROOT / 'tensor' / 'ops').rglob('*.h'), key=lambda path: path.name), TENSOR]
 
 
 def declared_in_place():
@@ -88,7 +88,7 @@ def complaints(ops, known):
         if not op['internal'] and not (op['summary'] and op['dtypes']):
             yield f'{op["name"]}: summary or dtypes are missing'
         if not op['internal'] and place_of(op, known) is None:
-            yield f'{op["name"]}: no header in autograd/ops declares it, nor does {TENSOR.name}'
+            yield f'{op["name"]}: no header in tensor/ops declares it, nor does {TENSOR.name}'
     stated = {op['name'] for op in ops if op['in_place'] and not op['internal']}
     names = {op['name'] for op in ops}
     for name in sorted(declared_in_place() & names - stated):

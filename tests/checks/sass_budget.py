@@ -28,7 +28,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from check import ROOT, in_parallel, must, run, verdict
+from check import in_parallel, kernel_source, must, run, verdict
 
 
 class Budget(NamedTuple):
@@ -351,7 +351,7 @@ def kernels_of(name, folder, nvcc, disassembler):
     """Compiles a kernel file and returns its kernels."""
     cubin = folder / f'{name}.cubin'
     log = must([
-        *nvcc, '-arch=sm_90', '-cubin', '-Xptxas=-v', ROOT / f'cuda/kernels/{name}.cu', '-o', cubin
+        *nvcc, '-arch=sm_90', '-cubin', '-Xptxas=-v', kernel_source(name, folder), '-o', cubin
     ])
     functions = functions_of(must([disassembler, '-c', cubin])) if disassembler else {}
     bytes_of = parameter_bytes(cubin)

@@ -1,4 +1,4 @@
-// Cases of the ops in tensor/elementwise/activation.h.
+// Cases of the ops in tensor/ops/elementwise/activation.h.
 #include <algorithm>
 
 #include "cases.h"

@@ -1,4 +1,4 @@
-// Cases of the ops in tensor/elementwise/arithmetic.h.
+// Cases of the ops in tensor/ops/elementwise/arithmetic.h.
 #include <algorithm>
 
 #include "cases.h"

@@ -1,4 +1,4 @@
-// Cases of the ops in tensor/elementwise/compare.h.
+// Cases of the ops in tensor/ops/elementwise/compare.h.
 #include "cases.h"
 
 using namespace cases;

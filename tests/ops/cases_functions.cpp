@@ -1,4 +1,4 @@
-// Cases of the ops in tensor/elementwise/functions.h.
+// Cases of the ops in tensor/ops/elementwise/functions.h.
 #include <algorithm>
 
 #include "cases.h"

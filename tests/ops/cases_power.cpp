@@ -1,4 +1,4 @@
-// Cases of the ops in tensor/elementwise/power.h.
+// Cases of the ops in tensor/ops/elementwise/power.h.
 #include "cases.h"
 
 using namespace cases;

@@ -1,4 +1,4 @@
-// Cases of the ops in tensor/elementwise/rounding.h.
+// Cases of the ops in tensor/ops/elementwise/rounding.h.
 #include "cases.h"
 
 using namespace cases;

@@ -1,4 +1,4 @@
-// Cases of the ops in tensor/elementwise/selection.h.
+// Cases of the ops in tensor/ops/elementwise/selection.h.
 #include <algorithm>
 
 #include "cases.h"

@@ -1,4 +1,4 @@
-// The CUDA kernels of cross entropy with class indices; tensor/cpu/cross_entropy.cpp has the
+// The CUDA kernels of cross entropy with class indices; tensor/ops/loss/cross_entropy_cpu.cpp has the
 // formulas.
 #include "../../../tensor/ops/loss/cross_entropy.h"
 

@@ -525,7 +525,7 @@ struct Threshold {
 };
 
 // clang-format off
-/** The ops of one tensor without attributes: autograd/ops/activation.cpp defines function(x) and
+/** The ops of one tensor without attributes: tensor/ops/elementwise/activation.cpp defines function(x) and
  *  function_(x) of each. */
 #define MZ_ACTIVATIONS(of)                                                                        \
   of(hardsigmoid, Hardsigmoid) of(hardswish, Hardswish) of(logsigmoid, Logsigmoid) of(mish, Mish) \

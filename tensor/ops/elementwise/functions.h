@@ -334,7 +334,7 @@ struct Tan {
 };
 
 // clang-format off
-/** The ops of one tensor without attributes: autograd/ops/functions.cpp defines function(x) and
+/** The ops of one tensor without attributes: tensor/ops/elementwise/functions.cpp defines function(x) and
  *  function_(x) of each. */
 #define MZ_FUNCTIONS(of)                                                                          \
   of(acos, Acos) of(acosh, Acosh) of(asin, Asin) of(asinh, Asinh) of(atan, Atan) of(atanh, Atanh) \

@@ -1,6 +1,6 @@
 // The elementwise formulas of the losses; the public losses reduce their results. Parsed by g++ and
 // by nvcc.
-// See also: tensor/ops/loss.h, tensor/ops/margin_loss.h (the public ops).
+// See also: tensor/ops/loss/loss.h, tensor/ops/loss/margin_loss.h (the public ops).
 //
 // Operands: x (scores or predictions), t (target). All are floating; the losses reject integers.
 #pragma once

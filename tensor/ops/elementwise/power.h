@@ -206,7 +206,7 @@ struct Square {
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return 2 * x * g; }
 };
 
-/** The ops of one tensor without attributes: autograd/ops/power.cpp defines function(x) and
+/** The ops of one tensor without attributes: tensor/ops/elementwise/power.cpp defines function(x) and
  *  function_(x) of each. */
 #define MZ_POWERS(of) of(reciprocal, Reciprocal) of(rsqrt, Rsqrt) of(sqrt, Sqrt) of(square, Square)
 

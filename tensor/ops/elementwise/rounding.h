@@ -164,7 +164,7 @@ struct Trunc {
 };
 
 // clang-format off
-/** The ops of one tensor without attributes: autograd/ops/rounding.cpp defines function(x) and
+/** The ops of one tensor without attributes: tensor/ops/elementwise/rounding.cpp defines function(x) and
  *  function_(x) of each. */
 #define MZ_ROUNDINGS(of)                                                                    \
   of(abs, Abs) of(ceil, Ceil) of(floor, Floor) of(frac, Frac) of(neg, Neg) of(round, Round) \

@@ -114,7 +114,7 @@ namespace mezzo::op {
 
 // The losses that compare predictions with targets element by element, and nll_loss. Each public op
 // is a composite.
-// See also: tensor/elementwise/loss_terms.h (the formulas).
+// See also: tensor/ops/elementwise/loss_terms.h (the formulas).
 
 namespace detail {
 

@@ -32,9 +32,6 @@ Product product_of(std::type_identity<MatMul>, Inputs in, Outputs out, const Mat
 Product product_of(std::type_identity<Mm>, Inputs in, Outputs out, const NoAttrs&);
 Product product_of(std::type_identity<Mv>, Inputs in, Outputs out, const NoAttrs&);
 
-/** The ops above. Dot and Vecdot are sums, not matrix products, and have their own kernels. */
-using ProductOps = type_list<Addbmm, Addmm, Addmv, Addr, Baddbmm, Bmm, Linear, MatMul, Mm, Mv>;
-
 /** A batch of matrices in memory: element (i, j) of a matrix is i * row + j * column elements after
  *  its first. */
 struct MatrixBatch {

@@ -1,4 +1,4 @@
-// run_product: a matrix product in the form of tensor/ops/product.h, on the CPU.
+// run_product: a matrix product in the form of tensor/ops/matmul/product.h, on the CPU.
 #pragma once
 
 #include "product.h"

@@ -1,8 +1,8 @@
 // The methods of Tensor that concern derivatives.
-#include "../../autograd/engine.h"
-#include "../../autograd/leaf_lock.h"
-#include "../core/dispatch.h"
-#include "../text/text.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/text/text.h"
+#include "engine.h"
+#include "leaf_lock.h"
 
 namespace mezzo {
 
