@@ -1,5 +1,5 @@
 // OpNode: the node that dispatch records for an op.
-// See also: record.cpp (where nodes are made), rules/*.cpp (the ops' backward functions).
+// See also: record.cpp (where nodes are made), tensor/ops (the ops' backward functions).
 #pragma once
 
 #include <memory>

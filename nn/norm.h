@@ -1,5 +1,5 @@
 // Normalisation layers: batch, layer, RMS, group, instance and local response norm.
-// See also: tensor/ops/norm/batch_norm.h (the functions).
+// See also: tensor/ops/norm (the functions).
 #pragma once
 
 #include <optional>

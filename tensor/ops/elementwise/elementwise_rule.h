@@ -1,5 +1,5 @@
-// The backward function of all elementwise ops, elementwise_backward. rules/elementwise_*.cpp and
-// user-defined ops include it.
+// The backward function of all elementwise ops, elementwise_backward. The sources that
+// the build makes of gradients.cpp.in and user-defined ops include it.
 // See also: tensor/core/elementwise.h (the formulas that it evaluates).
 #pragma once
 
