@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "../amp/checkpoint/checkpoint.h"
-#include "../amp/report/report_file.h"
 #include "../nn/data/batches.h"
 #include "../nn/module.h"
 #include "../optim/optimizer.h"
 #include "../tensor/memory/allocator.h"
 #include "environment.h"
 #include "op_work.h"
+#include "report/report_file.h"
 #include "roof.h"
 #include "statistics.h"
 #include "text_table.h"

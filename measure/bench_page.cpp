@@ -4,10 +4,10 @@
 #include <limits>
 #include <map>
 
-#include "../amp/report/page_template.h"
 #include "../tensor/io/atomic_file.h"
 #include "../tensor/text/text.h"
 #include "bench.h"
+#include "report/page_template.h"
 
 namespace mezzo::bench {
 

@@ -1,9 +1,9 @@
 // bench::record: trains nets with amp::Report.
 #include <algorithm>
 
-#include "../amp/report/report.h"
 #include "../tensor/core/error.h"
 #include "bench_run.h"
+#include "report/report.h"
 
 namespace mezzo::bench {
 

@@ -2,7 +2,7 @@
 
 Usage: report_page.py [--samples FOLDER] [PAGE.html...]
 
-Without pages: the page in amp/report/page with the synthetic runs of tests/support/report_data.py.
+Without pages: the page in measure/report/page with the synthetic runs of tests/support/report_data.py.
 With the folder of the sample programs: also the page of each net at all levels, whose panels must
 be filled by the run.
 For each page: no message on the console, no request but for the file itself, content in all eleven
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from check import ROOT, Expectations, skip
 
-sys.path[:0] = [str(ROOT / 'tests' / 'support'), str(ROOT / 'amp' / 'report' / 'page')]
+sys.path[:0] = [str(ROOT / 'tests' / 'support'), str(ROOT / 'measure' / 'report' / 'page')]
 sys.dont_write_bytecode = True
 import float_reference  # noqa: E402 (the folders are added above)
 import report_data  # noqa: E402
@@ -124,7 +124,7 @@ def page_of(kind, compressed):
     else:
         body = text.replace('<', '\\u003c')
         element = f'<script id="data" type="application/x-ndjson">{body}</script>'
-    return assemble(ROOT / 'amp' / 'report' / 'page').replace('@DATA@', element)
+    return assemble(ROOT / 'measure' / 'report' / 'page').replace('@DATA@', element)
 
 
 def rows_of(objects, run, step, kind):
@@ -558,7 +558,7 @@ def check_explorer(browser):
 
 def check_damaged(browser, folder):
     """Pages without a readable run say so, and say nothing else."""
-    template = assemble(ROOT / 'amp' / 'report' / 'page')
+    template = assemble(ROOT / 'measure' / 'report' / 'page')
     for body in ('', 'no JSON', '[1]\n3\nnull', '{"type":"policy","levels":[],"ops":[]}'):
         path = Path(folder) / 'damaged.html'
         path.write_text(

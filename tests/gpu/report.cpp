@@ -1,5 +1,5 @@
 // amp::Report of captured steps: sampled steps run op by op, and replays are counted.
-#include "../../amp/report/run_data.h"
+#include "../../measure/report/run_data.h"
 
 #include <unistd.h>
 

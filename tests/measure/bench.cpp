@@ -12,7 +12,7 @@
 #include <thread>
 #include <tuple>
 
-#include "../../amp/report/run_data.h"
+#include "../../measure/report/run_data.h"
 #include "../../nn/linear.h"
 #include "../../nn/loss.h"
 #include "../../optim/sgd.h"

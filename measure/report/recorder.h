@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "../../amp/autocast/cast_stats.h"
 #include "../../autograd/hooks.h"
 #include "../../optim/optimizer.h"
 #include "../../tensor/io/summary_writer.h"
-#include "../autocast/cast_stats.h"
 #include "report.h"
 #include "sampler.h"
 

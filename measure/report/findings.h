@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../policy.h"
+#include "../../amp/policy.h"
 #include "evidence.h"
 #include "lines.h"
 

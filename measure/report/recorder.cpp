@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "../../amp/diagnose/unobserved.h"
+#include "../../amp/scaling/grad_scaler.h"
+#include "../../amp/session_core.h"
 #include "../../tensor/core/build_facts.h"
 #include "../../tensor/core/version.h"
 #include "../../tensor/device/capture.h"
@@ -11,9 +14,6 @@
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../../tensor/text/time.h"
-#include "../diagnose/unobserved.h"
-#include "../scaling/grad_scaler.h"
-#include "../session_core.h"
 
 namespace mezzo::amp {
 

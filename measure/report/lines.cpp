@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "../../amp/policy.h"
 #include "../../tensor/core/registry.h"
 #include "../../tensor/memory/allocator.h"
-#include "../policy.h"
 
 #if MZ_HAS_JSON
 #  include <nlohmann/json.hpp>

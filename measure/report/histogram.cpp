@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "../../amp/diagnose/unobserved.h"
 #include "../../tensor/ops/ops.h"
-#include "../diagnose/unobserved.h"
 
 namespace mezzo::amp::report {
 

@@ -4,7 +4,7 @@
 #include <mezzo.h>
 #include <unistd.h>
 
-#include "../../amp/report/verdict.h"
+#include "../../measure/report/verdict.h"
 #include "../support/catch.h"
 #include "../support/random_training.h"
 

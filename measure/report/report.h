@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "../../amp/checkpoint/checkpoint.h"
 #include "../../tensor/core/owner.h"
 #include "../../tensor/core/shared.h"
-#include "../checkpoint/checkpoint.h"
 #include "report_file.h"
 
 namespace mezzo::amp {

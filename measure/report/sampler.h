@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../../amp/autocast/casting.h"
+#include "../../amp/diagnose/trace.h"
 #include "../../tensor/core/nested_trace.h"
-#include "../autocast/casting.h"
-#include "../diagnose/trace.h"
 #include "histogram.h"
 #include "lines.h"
 #include "parameter_names.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "../diagnose/trace.h"
+#include "../../amp/diagnose/trace.h"
 
 namespace mezzo::amp::report {
 
