@@ -25,8 +25,6 @@ enum class Precision : std::uint8_t {
   f32,      // cast to f32: exponentials, sums, losses
   promote,  // promote to the widest input dtype, with or without casts
   banned,   // rejected while casting is enabled
-  full [[deprecated("use Precision::f32")]] = f32,
-  widest [[deprecated("use Precision::promote")]] = promote,
 };
 #pragma GCC diagnostic pop
 
