@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds and runs the tests that need no GPU. The last line is "N passed, N failed"; the line before
 # reports the times.
-#   tests/run.sh              required for every change: all CPU tests, GPU kernels on an emulated
-#                             device, quick checks
+#   tests/run.sh              required for every change: all CPU tests, quick checks
+#   tests/run.sh --gpu        required for changes to GPU code: also GPU kernels on an emulated device
 #   tests/run.sh --all        as in CI: also warnings as errors, kernels compiled by nvcc if
 #                             installed, the emulated device under AddressSanitizer and UBSan,
 #                             kernels for all CPUs instead of this one,
 #                             slow checks (suite "strict" of tests/meson.build)
 #   tests/run.sh --sanitize   all tests under AddressSanitizer and UBSan, built in build-asan/
-#   tests/run.sh [--all | --sanitize] NAME...   only these tests (see meson test -C build --list)
+#   tests/run.sh [OPTION] NAME...   only these tests (see meson test -C build --list)
 # CI=true means --all and turns skipped checks into failures.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../samples/setup.sh"
@@ -19,13 +19,14 @@ end() { [ $tallied = yes ] || { echo "0 passed, 1 failed"; exit 1; }; }
 trap end EXIT
 trap 'say "Interrupted; run this again to continue."; exit 130' INT TERM
 
-all=${CI:-false} sanitize=false
+all=${CI:-false} sanitize=false emulation=disabled
 while [ $# -gt 0 ]; do
   case $1 in
     --all) all=true ;;
+    --gpu) emulation=enabled ;;
     --sanitize) sanitize=true ;;
     --*)
-      say "run.sh: unknown option; got $1, expected --all, --sanitize or names of tests"
+      say "run.sh: unknown option; got $1, expected --all, --gpu, --sanitize or names of tests"
       tallied=yes
       exit 2 ;;
     *) break ;;
@@ -40,7 +41,7 @@ fi
 find_python
 
 build=build
-options=(-Dtests=enabled -Dgpu_emulation=enabled)
+options=(-Dtests=enabled -Dgpu_emulation=$emulation)
 selection=(--no-suite strict)
 targets=all
 if [ $sanitize = true ]; then

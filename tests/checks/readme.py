@@ -2,8 +2,8 @@
 
 Compiles the calls in running text, too (page_calls.py).
 
-Checks besides: lines have at most 100 columns, README.md has at most 150 lines, and links between
-pages lead to a file and a heading that exist.
+Checks besides: lines have at most 100 columns, README.md has at most 150 lines and the program of
+samples/first.cpp, and links between pages lead to a file and a heading that exist.
 
 Usage: readme.py LIBRARY_DIR COMPILER...
 
@@ -68,6 +68,10 @@ def complaints(page, text):
             yield f'line {number} has {len(line)} columns, expected at most {COLUMNS}'
     if page == ROOT / 'README.md' and text.count('\n') > README_LINES:
         yield f'{text.count(chr(10))} lines, expected at most {README_LINES}'
+    if page == ROOT / 'README.md':
+        first = (ROOT / 'samples/first.cpp').read_text(encoding='utf-8')
+        if first.partition('\n')[2] not in [program for program, _ in BLOCK.findall(text)]:
+            yield 'has no program that is that of samples/first.cpp'
     if len(BLOCK.findall(text)) != len(re.findall(r'^```cpp', text, re.MULTILINE)):
         yield 'a ```cpp block is not closed, or has more in its first line'
     yield from dead_links(page, text)
