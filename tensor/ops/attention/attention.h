@@ -44,8 +44,6 @@ MZ_API Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& ke
 
 namespace mezzo::op {
 
-// scaled_dot_product_attention and its fused gradient.
-
 /** Attributes of attention. */
 struct AttentionAttrs {
   double scale = 1;        // factor of q k^T

@@ -67,8 +67,8 @@ MZ_API Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tens
 
 namespace mezzo::op {
 
-// Convolutions in 1, 2 and 3 dimensions and the op for the weight's gradient. The gradients of a
-// convolution, a transposed convolution and conv_weight are made of these three kinds.
+// The gradients of a convolution, a transposed convolution and conv_weight are made of these three
+// kinds.
 
 /** Attributes of the convolutions. */
 struct ConvAttrs {

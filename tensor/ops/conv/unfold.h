@@ -40,8 +40,6 @@ MZ_API Tensor fold(const Tensor& x, const WindowSizes& output, const WindowSizes
 
 namespace mezzo::op {
 
-// Blocks of an image as columns, and back: unfold (im2col) and its adjoint fold (col2im).
-
 /** Attributes of the blocks that slide over height and width. */
 struct UnfoldAttrs {
   using Pair = std::array<std::int64_t, 2>;

@@ -1,5 +1,5 @@
-// Matrix norms, normalisation by a norm, and distances and angles between vectors, in pairs or all
-// against all. ops.h explains the notation and the precision tags.
+// Matrix norms, normalisation by a norm, and distances and angles between vectors in pairs. ops.h
+// explains the notation and the precision tags. See also: pair_distance.h (all against all).
 #pragma once
 
 #include <array>
@@ -107,9 +107,6 @@ MZ_API Tensor pairwise_distance(const Tensor& a, const Tensor& b,
 }  // namespace mezzo
 
 namespace mezzo::op {
-
-// Ops made of norms: normalisation, norms of matrices, distances and angles between vectors.
-// See also: pair_distance.h (distances between all pairs).
 
 /** Cosine of the angle between vectors along a dimension; each length is at least eps. */
 struct CosineSimilarity {

@@ -1,5 +1,5 @@
 // Activation functions. pointwise.h says what elementwise functions have in common: shapes, integer
-// inputs, in-place forms. Precision: match, except for softplus (f32) and prelu (low).
+// inputs, in-place forms. Precision: match, except for softplus (f32).
 #pragma once
 
 #include "../../core/tensor.h"
@@ -165,7 +165,7 @@ MZ_API const Tensor& threshold_(const Tensor& self, double threshold, double val
 
 namespace mezzo::op {
 
-// Elementwise activation functions of neural networks. Parsed by g++ and by nvcc.
+// Parsed by g++ and by nvcc.
 
 /** Returns the traits of an activation. Its gradient is computed from `needs`, by default the
  *  input. */

@@ -175,7 +175,7 @@ template <Number S> Tensor rsub(const Tensor& a, S b, const AddOptions& options 
 
 namespace mezzo::op {
 
-// Elementwise arithmetic on two and three operands. Parsed by g++ and by nvcc.
+// Parsed by g++ and by nvcc.
 
 /** Returns the integer a / b rounded towards zero; b is not 0. Division by -1 is a negation that
  *  wraps, where the machine's division would trap. */

@@ -102,8 +102,7 @@ MZ_WITH_NUMBER(ge)
 
 namespace mezzo::op {
 
-// Elementwise comparisons, tests, logic and bit operations. Results are bool, or integers for bit
-// operations; none has a gradient. Parsed by g++ and by nvcc.
+// Parsed by g++ and by nvcc.
 
 /** Returns the traits of an op with bool results and `inputs` operands. */
 constexpr OpTraits question(std::string_view name, Precision precision, std::string_view summary,

@@ -44,9 +44,6 @@ MZ_API ChangeHistograms change_histograms(const Tensor& before, const Tensor& af
 
 namespace mezzo::op {
 
-// exponent_histogram, change_histograms: how often each power of two occurs among the magnitudes of
-// a tensor, or of the changes of one.
-
 /** Counts elements by floor(log2(|x|)), and finds the largest finite magnitude. Output 0: i64
  *  [kExponentBins]; output 1: the magnitude, 0-dim f32. f64 is read as f64; exponents beyond those
  *  of f32 count as the nearest of f32. */

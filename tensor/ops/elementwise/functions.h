@@ -128,8 +128,7 @@ MZ_API const Tensor& tan_(const Tensor& self);
 
 namespace mezzo::op {
 
-// Elementwise functions: exponentials, logarithms, trigonometric and error functions. Parsed by g++
-// and by nvcc.
+// Parsed by g++ and by nvcc.
 
 struct Acos {
   static constexpr OpTraits traits = unary("acos", Precision::f32, "arc cosine", input(0));

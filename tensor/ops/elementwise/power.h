@@ -61,7 +61,7 @@ MZ_API const Tensor& square_(const Tensor& self);
 
 namespace mezzo::op {
 
-// Elementwise powers, roots and reciprocals. Parsed by g++ and by nvcc.
+// Parsed by g++ and by nvcc.
 
 /** Returns x^n for n >= 0, modulo 2^64. */
 MZ_HD constexpr std::int64_t integer_power(std::int64_t x, std::int64_t n) {
@@ -206,8 +206,8 @@ struct Square {
   template <class V> MZ_HD static V gradient(const V& g, const V& x, const V&) { return 2 * x * g; }
 };
 
-/** The ops of one tensor without attributes: tensor/ops/elementwise/power.cpp defines function(x) and
- *  function_(x) of each. */
+/** The ops of one tensor without attributes: tensor/ops/elementwise/power.cpp defines function(x)
+ * and function_(x) of each. */
 #define MZ_POWERS(of) of(reciprocal, Reciprocal) of(rsqrt, Rsqrt) of(sqrt, Sqrt) of(square, Square)
 
 using PowerOps = Extended<type_list<Pow, Rdiv, ScaleOf, SqrtOrZero> MZ_POWERS(MZ_NEXT_TYPE)>::type;

@@ -55,7 +55,7 @@ MZ_API const Tensor& trunc_(const Tensor& self);
 
 namespace mezzo::op {
 
-// Elementwise sign and rounding to integers. Parsed by g++ and by nvcc.
+// Parsed by g++ and by nvcc.
 
 /** Returns the traits of a function of one operand that keeps integers as integers. */
 constexpr OpTraits integer_unary(std::string_view name, std::string_view summary,

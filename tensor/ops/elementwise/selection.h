@@ -86,7 +86,7 @@ template <Number S, Number T> Tensor where(const Tensor& condition, S a, T b) {
 
 namespace mezzo::op {
 
-// Elementwise selection between values: limits and masks. Parsed by g++ and by nvcc.
+// Parsed by g++ and by nvcc.
 
 struct Clamp {
   static constexpr OpTraits traits{

@@ -29,8 +29,6 @@ MZ_API Tensor embedding(const Tensor& index, const Tensor& weight,
 
 namespace mezzo::op {
 
-// Lookup of table rows by index, and its gradient.
-
 /** The rows of weight [num, dim] that index selects, of shape index.shape + [dim]. Operands: index,
  *  weight. */
 struct Embedding {

@@ -60,10 +60,6 @@ MZ_API const Tensor& scatter_add_(const Tensor& self, std::int64_t dim, const Te
 
 namespace mezzo::op {
 
-// Ops whose index tensor selects one element along a dimension for each element of the result:
-// gather, scatter, scatter_add.
-// See also: index.h (indices that select whole rows).
-
 /** out[i][j][k] = x[i][index[i][j][k]][k] for dim 1, and so on for other dimensions. Operands:
  *  x, index. */
 struct Gather {

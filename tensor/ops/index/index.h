@@ -81,9 +81,7 @@ MZ_API Tensor nonzero(const Tensor& x);
 
 namespace mezzo::op {
 
-// Ops whose index tensor selects whole rows: index_select, x[i, mask, ...] (index), index_put,
-// index_add, masked_select, nonzero.
-// See also: gather.h (one index per element), tensor/cpu/block_rows.h (how rows are moved).
+// See also: tensor/cpu/block_rows.h (how rows are moved).
 
 /** The rows of x along `dim` that a 1-D (or 0-dim) index selects. Operands: x, index. */
 struct IndexSelect {

@@ -74,10 +74,6 @@ MZ_API UniqueResult unique(const Tensor& x, const UniqueOptions& options = {});
 
 namespace mezzo::op {
 
-// Ops that overwrite or select elements by index or mask: index_copy, index_fill, masked_scatter,
-// unique.
-// See also: index.h (the other ops of this kind).
-
 /** x with the rows of src written to the rows that a 1-D (or 0-dim) index selects. If several rows
  *  are written to one place, the last wins. Operands: x, index, src. */
 struct IndexCopy {

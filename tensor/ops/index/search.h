@@ -74,8 +74,6 @@ MZ_API Tensor bincount(const Tensor& x, const BincountOptions& options = {});
 
 namespace mezzo::op {
 
-// Ops that look values up: searchsorted, bucketize, isin, bincount.
-
 /** The index at which each value of operand 1 would be inserted into its line of operand 0, which
  * is sorted along the last dimension; i64. nan is greatest and -0 equals +0, as in Sort. */
 struct Searchsorted {

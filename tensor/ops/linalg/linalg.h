@@ -170,10 +170,6 @@ MZ_API Tensor svdvals(const Tensor& x);
 
 namespace mezzo::op {
 
-// Ops on matrices: solutions of linear equations, inverses, determinants, factorisations.
-
-// A matrix is the last two dimensions of a tensor. All ops take f32 and f64 only.
-
 /** X with A X = B. */
 struct Solve {
   static constexpr OpTraits traits{.name = "solve",

@@ -42,9 +42,6 @@ MZ_API Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets,
 
 namespace mezzo::op {
 
-// Connectionist temporal classification: the loss over all alignments of a label sequence with a
-// longer sequence of outputs.
-
 /** CTC loss. Operands: log-probabilities (t,n,c) or (t,c), targets (n,s) padded or 1-D
  *  concatenated, input lengths, target lengths. */
 struct CtcLoss {

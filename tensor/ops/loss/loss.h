@@ -112,9 +112,7 @@ MZ_API Tensor smooth_l1_loss(const Tensor& x, const Tensor& target,
 
 namespace mezzo::op {
 
-// The losses that compare predictions with targets element by element, and nll_loss. Each public op
-// is a composite.
-// See also: tensor/ops/elementwise/loss_terms.h (the formulas).
+// Each public op is a composite. See also: tensor/ops/elementwise/loss_terms.h (the formulas).
 
 namespace detail {
 

@@ -133,8 +133,7 @@ MZ_API Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive,
 
 namespace mezzo::op {
 
-// The losses with a margin, and poisson_nll_loss. Each public op is a composite.
-// See also: tensor/ops/elementwise/loss_terms.h (the formulas).
+// Each public op is a composite. See also: tensor/ops/elementwise/loss_terms.h (the formulas).
 
 /** Operands: x1, x2 (N,D) or (D), target 1 or -1, (N) or 0-dim. */
 struct CosineEmbeddingLoss {

@@ -1,4 +1,4 @@
-// Tensor contractions: bilinear, cross, einsum, multi_dot, tensordot. ops.h explains the notation
+// Tensor contractions: bilinear, einsum, multi_dot, tensordot. ops.h explains the notation
 // and the precision tags.
 #pragma once
 
@@ -79,8 +79,7 @@ MZ_API Tensor tensordot(const Tensor& a, const Tensor& b, const TensordotDims& d
 
 namespace mezzo::op {
 
-// Products over several dimensions and of several factors: bilinear, chain_matmul, einsum,
-// multi_dot, tensordot. All are composites of public ops.
+// All are composites of public ops.
 
 /** x1^T W x2 + b. Operands: x1 [.., n], x2 [.., m], weight [out, n, m], bias [out] or undefined. */
 struct Bilinear {

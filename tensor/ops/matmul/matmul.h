@@ -135,8 +135,6 @@ MZ_API const Tensor& baddbmm_(const Tensor& c, const Tensor& a, const Tensor& b,
 
 namespace mezzo::op {
 
-// Matrix products without an added matrix: matmul and its strict forms, linear, dot products.
-
 /** A B for each pair of matrices of two 3-D tensors. */
 struct Bmm {
   static constexpr OpTraits traits{.name = "bmm",

@@ -28,8 +28,6 @@ MZ_API Tensor local_response_norm(const Tensor& x, std::int64_t size,
 
 namespace mezzo::op {
 
-// Normalisation by the mean square of neighbouring channels.
-
 /** x / (k + alpha * mean of x^2 over `size` channels)^beta. */
 struct LocalResponseNorm {
   static constexpr OpTraits traits{

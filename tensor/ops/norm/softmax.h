@@ -34,8 +34,6 @@ MZ_API Tensor softmin(const Tensor& x, std::int64_t dim, const SoftmaxOptions& o
 
 namespace mezzo::op {
 
-// Softmax and its logarithm along one dimension, and their fused gradients.
-
 struct DimAttrs {
   int dim = 0;
 };

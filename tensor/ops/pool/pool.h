@@ -106,8 +106,6 @@ MZ_API ValuesAndIndices adaptive_max_pool3d_with_indices(const Tensor& x,
 
 namespace mezzo::op {
 
-// Pooling over 1, 2 or 3 dimensions: the maximum or the mean of each window, and their gradients.
-
 /** Returns the last `rank` sizes of a shape, right-aligned; the leading entries are 1. */
 PoolSizes pooled_dims(const Shape& shape, int rank);
 

@@ -53,8 +53,6 @@ MZ_API Tensor max_unpool3d(const Tensor& x, const Tensor& indices, const WindowS
 
 namespace mezzo::op {
 
-// Pooling composites: power means of windows, and the inverse of max pooling.
-
 /** (sum of x^p over a window)^(1/p). */
 template <int N> struct LpPool {
   static constexpr OpTraits traits{

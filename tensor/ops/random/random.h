@@ -89,8 +89,7 @@ MZ_API const Tensor& dropout_(const Tensor& self, const DropoutOptions& options 
 
 namespace mezzo::op {
 
-// Ops that draw random numbers: in-place fills, and dropout. Every call takes one draw of a Philox
-// 4x32-10 generator.
+// Every call takes one draw of a Philox 4x32-10 generator.
 
 /** Parameters of a distribution, and the random stream. */
 struct RandomAttrs {

@@ -104,9 +104,6 @@ MZ_API LstmResult lstm(const Tensor& x, const LstmState& state,
 
 namespace mezzo::op {
 
-// Recurrent layers and cells: rnn_tanh, rnn_relu, gru, lstm, and the fused op for one layer in one
-// direction.
-
 /** The kinds of recurrent cells. */
 enum class CellKind : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
 

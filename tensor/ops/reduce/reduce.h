@@ -1,4 +1,4 @@
-// Reductions and scans. ops.h explains the notation and the precision tags.
+// Reductions to one value. ops.h explains the notation and the precision tags.
 #pragma once
 
 #include "../../core/op.h"
@@ -48,8 +48,6 @@ MZ_API Tensor sum_to(const Tensor& x, const Shape& shape);
 }  // namespace mezzo
 
 namespace mezzo::op {
-
-// Ops that reduce dimensions to one value each.
 
 /** The reduced dimensions (bit i of `dims`: dimension i), and whether they are kept with size 1. */
 struct ReduceAttrs {

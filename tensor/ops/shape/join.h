@@ -35,8 +35,6 @@ MZ_API Tensor vstack(const std::vector<Tensor>& tensors);
 
 namespace mezzo::op {
 
-// Ops that join tensors: cat along an existing dimension, stack along a new one.
-
 /** Tensors concatenated along `dim`. 1-D tensors of size 0 are skipped, whatever the rank of the
  *  others. */
 struct Cat {

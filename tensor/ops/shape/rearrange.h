@@ -98,9 +98,6 @@ MZ_API Tensor trace(const Tensor& x);
 
 namespace mezzo::op {
 
-// Composites of shape ops: diag, diff, pixel_shuffle, pixel_unshuffle,
-// repeat_interleave, tile, trace.
-
 /** A matrix of zeros with a vector as its diagonal, or the diagonal of a matrix. */
 struct Diag {
   static constexpr OpTraits traits{.name = "diag",

@@ -33,8 +33,6 @@ MZ_API ValuesAndIndices median(const Tensor& x, std::int64_t dim,
 
 namespace mezzo::op {
 
-// Running extremes along a dimension, cummax and cummin, and the median.
-
 struct RunningExtremeAttrs {
   std::int64_t dim = 0;
 };

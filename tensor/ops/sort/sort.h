@@ -89,12 +89,6 @@ MZ_API Tensor quantile(const Tensor& x, double q, const QuantileOptions& options
 
 namespace mezzo::op {
 
-// Ops that order the elements along a dimension: sort, argsort, topk, kthvalue,
-// quantile.
-
-// All share one order: nan is greatest, -0 equals +0, and equal elements stay in index order, in
-// descending order too.
-
 /** Elements along `dim` in order, and the index of each in the operand. */
 struct Sort {
   static constexpr OpTraits traits{.name = "sort",
