@@ -1,6 +1,6 @@
 // Loss modules, each with the options of the function that it calls. See also:
-// tensor/ops/loss/loss.h, tensor/ops/loss/margin_loss.h and tensor/ops/loss/ctc_loss.h (formulas, gradients,
-// errors).
+// tensor/ops/loss/loss.h, tensor/ops/loss/margin_loss.h and tensor/ops/loss/ctc_loss.h (formulas,
+// gradients, errors).
 #pragma once
 
 #include "../tensor/ops/loss/cross_entropy.h"

@@ -1,5 +1,5 @@
-// Pooling and unpooling layers. See also: tensor/ops/pool/pool.h and tensor/ops/pool/unpool.h (shapes,
-// gradients, errors).
+// Pooling and unpooling layers. See also: tensor/ops/pool/pool.h and tensor/ops/pool/unpool.h
+// (shapes, gradients, errors).
 #pragma once
 
 #include "../tensor/ops/pool/pool.h"

@@ -1,6 +1,6 @@
 // Layers that rearrange pixels and channels, resize images, and extract and combine blocks.
-// See also: tensor/ops/shape/rearrange.h, tensor/ops/resize/interpolate.h and tensor/ops/conv/unfold.h (shapes,
-// gradients, errors).
+// See also: tensor/ops/shape/rearrange.h, tensor/ops/resize/interpolate.h and
+// tensor/ops/conv/unfold.h (shapes, gradients, errors).
 #pragma once
 
 #include "../tensor/ops/conv/unfold.h"

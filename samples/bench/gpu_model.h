@@ -24,8 +24,9 @@ struct GpuPrediction {
 /** Returns the limits of an H100 SXM that the prediction assumes. Peaks are those of NVIDIA's data
  *  sheet (dense), of which products reach 65 % in 16 bits and 80 % in f32, and copies 90 %. The
  *  cache's bandwidth and the least time of a kernel in a graph are assumed. A time step of a
- *  recurrent layer is two kernels in f32; in 16 bits it takes what cuda/kernels/recurrent/persistent_plan.h
- *  assumes for 512 units and 64 sequences, forward and backward on average. */
+ *  recurrent layer is two kernels in f32; in 16 bits it takes what
+ * cuda/kernels/recurrent/persistent_plan.h assumes for 512 units and 64 sequences, forward and
+ * backward on average. */
 const mezzo::Roof& h100();
 
 /** Runs two steps of each net at each level on the CPU, counts the work of the second, and calls

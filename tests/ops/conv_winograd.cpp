@@ -1,5 +1,5 @@
-// Convolutions by Winograd's algorithm on the CPU (tensor/ops/conv/conv_winograd_cpu.h): errors, infinities
-// and NaN, and the number of threads. The shapes are those that it is used for.
+// Convolutions by Winograd's algorithm on the CPU (tensor/ops/conv/conv_winograd_cpu.h): errors,
+// infinities and NaN, and the number of threads. The shapes are those that it is used for.
 #include <mezzo.h>
 
 #include <cmath>

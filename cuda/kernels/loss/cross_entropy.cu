@@ -1,5 +1,5 @@
-// The CUDA kernels of cross entropy with class indices; tensor/ops/loss/cross_entropy_cpu.cpp has the
-// formulas.
+// The CUDA kernels of cross entropy with class indices; tensor/ops/loss/cross_entropy_cpu.cpp has
+// the formulas.
 #include "../../../tensor/ops/loss/cross_entropy.h"
 
 #include <algorithm>
