@@ -12,6 +12,12 @@ MZ_HD constexpr double clip_factor(double norm, double max_norm) {
   return max_norm / (norm + 1e-6);
 }
 
+/** Returns the norm that decides about clipping: rounded to f32, if that holds it. */
+MZ_HD inline double clipping_norm(double norm, bool is_f32) {
+  const double rounded = static_cast<double>(static_cast<float>(norm));
+  return is_f32 && rounded - rounded == 0 ? rounded : norm;
+}
+
 /** number * *numerator / *divisor, times the clip factor of *norm. Pointers refer to memory of the
  *  device that multiplies, which avoids a host sync. */
 struct Factor {
@@ -45,8 +51,7 @@ struct Factor {
     const double whole = numerator ? number * *numerator : number,
                  scaled = divisor ? whole / *divisor : whole;
     if (!norm) return scaled;
-    const double clipped =
-        clip_factor(norm_is_f32 ? static_cast<double>(static_cast<float>(*norm)) : *norm, max_norm);
+    const double clipped = clip_factor(clipping_norm(*norm, norm_is_f32), max_norm);
     return scaled * (clipped >= 1 ? 1 : clipped);  // NaN propagates
   }
 

@@ -181,6 +181,15 @@ TEST_CASE("norms whose powers leave the range of f64 on the device", "[gpu][opti
     }
 }
 
+TEST_CASE("gradients whose norm only f64 holds are clipped on the device", "[gpu][optim]") {
+  NEED_DEVICE();
+  const Tensor p = zeros({2}, {.device = kDevice}).requires_grad_();
+  p.set_grad(tensor({3e38, -3e38}).to(kDevice));
+  CHECK(std::isinf(optim::clip_grad_norm({p}, 1).item<double>()));
+  CHECK(values(p.grad())[0] == Approx(std::sqrt(0.5)).epsilon(1e-5));
+  CHECK(values(p.grad())[1] == Approx(-std::sqrt(0.5)).epsilon(1e-5));
+}
+
 TEST_CASE("sessions train the same on the device and on the CPU", "[gpu][amp]") {
   NEED_DEVICE();
   const std::string level = GENERATE(from_range(levels::names()));

@@ -156,3 +156,11 @@ TEST_CASE("clip_grad_norm of gradients whose powers leave the range of f64") {
     CHECK(params[2].grad().item<double>() == Approx(2 * sized.size).epsilon(1e-2));
   }
 }
+
+TEST_CASE("gradients whose norm only f64 holds are clipped") {
+  const Tensor a = with_gradient({3e38}), b = with_gradient({-3e38});
+  const Tensor norm = optim::clip_grad_norm(std::vector{a, b}, 1);
+  CHECK(norm.item<double>() == kInf);  // it is f32
+  CHECK(a.grad().item<double>() == Approx(std::sqrt(0.5)).epsilon(1e-5));
+  CHECK(b.grad().item<double>() == Approx(-std::sqrt(0.5)).epsilon(1e-5));
+}
