@@ -87,11 +87,15 @@ Tensor Sequential::forward(const Tensor& x) const {
 
 std::size_t Sequential::size() const { return calls_->list.size(); }
 
+void detail::refuse_index(std::string_view kind, std::int64_t index, std::size_t size) {
+  fail<IndexError>(kind, {.what = "the index is out of range",
+                          .got = str(index),
+                          .expected = size == 0 ? "a list with members" : str("0..", size - 1)});
+}
+
 Module Sequential::operator[](std::int64_t index) const {
   if (index < 0 || index >= static_cast<std::int64_t>(size()))
-    fail<IndexError>("Sequential", {.what = "the index is out of range",
-                                    .got = str(index),
-                                    .expected = str("0..", static_cast<std::int64_t>(size()) - 1)});
+    detail::refuse_index("Sequential", index, size());
   return state().children[static_cast<std::size_t>(index)].module;
 }
 

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "../tensor/core/shared.h"
@@ -16,6 +17,11 @@ concept TensorToTensor = std::derived_from<M, Module> && ForwardTakes<M, const T
     requires(M& module, const Tensor& x) {
   { module(x) } -> std::same_as<Tensor>;
 };
+
+namespace detail {
+/** Throws IndexError for a member of a list of `size` modules. */
+[[noreturn]] MZ_API void refuse_index(std::string_view kind, std::int64_t index, std::size_t size);
+}  // namespace detail
 
 class Linear;
 class ReLU;
@@ -162,8 +168,12 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
 
   /** Returns the number of members. */
   std::size_t size() const { return members_->size(); }
-  /** Returns a member. The index is not checked. */
-  M& operator[](std::size_t index) const { return (*members_)[index]; }
+  /** Returns a member. Errors: IndexError. */
+  M& operator[](std::size_t index) const {
+    if (index >= size())
+      detail::refuse_index("ModuleList", static_cast<std::int64_t>(index), size());
+    return (*members_)[index];
+  }
   /** Returns an iterator over the members, as M&, in order of insertion. */
   auto begin() const { return members_->begin(); }
   /** Returns the end of the members. */

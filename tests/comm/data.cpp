@@ -92,6 +92,9 @@ TEST_CASE("metrics of all ranks are those of one process, bit for bit", "[metric
   check(ConfusionMatrix({.num_classes = 4}), ConfusionMatrix({.num_classes = 4, .comm = alone}),
         scores, classes);
   check(AUROC({.num_classes = 4}), AUROC({.num_classes = 4, .comm = alone}), scores, classes);
+  const Tensor labels = one_hot(classes, 4);
+  check(F1Score({.num_labels = 4}), F1Score({.num_labels = 4, .comm = alone}), scores, labels);
+  check(AUROC({.num_labels = 4}), AUROC({.num_labels = 4, .comm = alone}), scores, labels);
   check(Perplexity(), Perplexity({.comm = alone}), scores.unsqueeze(1), classes.unsqueeze(1));
   check(R2Score(), R2Score({.comm = alone}), scores, scores * 0.5 + 1);
 

@@ -99,10 +99,11 @@ TEST_CASE("metrics do not wait for the device", "[gpu][counters]") {
   const Tensor scores = randn({6, 4}).to(f16).to(kDevice),
                classes = (arange(6).to(i64) % 4).to(kDevice), words = randn({2, 3, 5}).to(kDevice),
                next = zeros({2, 3}, i64, kDevice), numbers = randn({6}).to(kDevice),
-               bits = (numbers > 0).to(i64);
+               bits = (numbers > 0).to(i64), marks = (scores > 0).to(i64);
   metrics::Accuracy accuracy({.num_classes = 4, .top_k = 2, .ignore_index = 3});
   metrics::ConfusionMatrix matrix({.num_classes = 4});
   metrics::F1Score f1;
+  metrics::Recall recall({.num_labels = 4});
   metrics::AUROC auroc({.num_classes = 4});
   metrics::MeanMetric mean;
   metrics::Perplexity perplexity({.ignore_index = 1});
@@ -113,6 +114,7 @@ TEST_CASE("metrics do not wait for the device", "[gpu][counters]") {
     CHECK(cost_of([&] { accuracy.update(scores, classes); }).synchronisations == 0);
     CHECK(cost_of([&] { matrix.update(scores, classes); }).synchronisations == 0);
     CHECK(cost_of([&] { f1.update(numbers, bits); }).synchronisations == 0);
+    CHECK(cost_of([&] { recall.update(scores, marks); }).synchronisations == 0);
     CHECK(cost_of([&] { auroc.update(scores, classes); }).synchronisations == 0);
     CHECK(cost_of([&] { mean.update(numbers); }).synchronisations == 0);
     CHECK(cost_of([&] { perplexity.update(words, next); }).synchronisations == 0);
@@ -120,8 +122,8 @@ TEST_CASE("metrics do not wait for the device", "[gpu][counters]") {
   }
   CHECK(sum(matrix.compute()).item() == 18);
   CHECK(matrix.compute().device() == cpu);
-  for (const Tensor& y : {accuracy.compute(), f1.compute(), auroc.compute(), mean.compute(),
-                          perplexity.compute(), r2.compute()}) {
+  for (const Tensor& y : {accuracy.compute(), f1.compute(), recall.compute(), auroc.compute(),
+                          mean.compute(), perplexity.compute(), r2.compute()}) {
     CHECK(y.device() == cpu);
     CHECK(std::isfinite(y.item()));
   }

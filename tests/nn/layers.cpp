@@ -94,6 +94,10 @@ TEST_CASE("ModuleList names its members, and its owner calls them") {
   CHECK(net.parameter("layers.2.bias").is_same(net.layers[2].bias()));
   CHECK(net(ones({1, 2})).shape() == Shape{1, 2});
   CHECK(net.layers.kind() == "ModuleList");
+  CHECK(error_of<IndexError>([&] { (void)net.layers[3]; }) ==
+        "ModuleList: the index is out of range; got 3, expected 0..2");
+  CHECK(error_of<IndexError>([&] { (void)nn::ModuleList<nn::Linear>()[0]; }) ==
+        "ModuleList: the index is out of range; got 0, expected a list with members");
   CHECK(error_of<ShapeError>([&] { net(ones({3})); }).find("linear(0)") == 0);
 }
 
