@@ -19,8 +19,6 @@
 //                                         prints their efficiency and what communication costs
 //   mpirun -np 2 bench --scaling-model    measures the communicator and the nets, and predicts the
 //                                         steps of 2 to 512 ranks
-//   bench --gpu-model --size full --nets char_gpt
-//                                         predicts the steps of an H100 from the work of their ops
 #include <mezzo.h>
 
 #include <cstdlib>
@@ -34,7 +32,6 @@
 #include "../common/run_options.h"
 #include "../common/table.h"
 #include "gpu_micro.h"
-#include "gpu_model.h"
 #include "micro.h"
 #include "ops.h"
 #include "ranks_report.h"
@@ -57,7 +54,7 @@ struct Options {
   std::string size = "default", device = "cpu", json, csv, json_lines, html, report, export_to,
               peer;
   std::int64_t threads = 0, seed = 1;
-  bool micro = false, ops = false, ranks = false, scaling_model = false, gpu_model = false;
+  bool micro = false, ops = false, ranks = false, scaling_model = false;
   bool quiet = false;
   std::vector<std::string> only = op_names();
   std::int64_t rounds = 15;
@@ -111,9 +108,6 @@ void declare(Arguments& arguments, Options& o) {
       "scaling-model", o.scaling_model,
       "predict the steps of 2 to 512 ranks instead, from the gradients' times and, under "
       "mpirun, the communicator's, which are measured");
-  arguments.flag("gpu-model", o.gpu_model,
-                 "predict the steps of an NVIDIA H100 instead, from the work of their ops, which "
-                 "two steps on the CPU count");
   arguments.flag("quiet", o.quiet, "print no progress");
   declare(arguments, o.numerics);
 }
@@ -250,23 +244,19 @@ int measure_ops(const Options& o) {
 
 // ---- several ranks ------------------------------------------------------------------------------
 
-/** Throws UsageError for options that --ranks, --scaling-model and --gpu-model do not have. */
+/** Throws UsageError for options that --ranks and --scaling-model do not have. */
 void check_mode_options(const Options& o) {
-  const std::string mode = o.ranks           ? "--ranks"
-                           : o.scaling_model ? "--scaling-model"
-                                             : "--gpu-model";
+  const std::string mode = o.ranks ? "--ranks" : "--scaling-model";
   const auto refuse = [&](const char* name, const std::string& value) {
     if (!value.empty()) throw UsageError(mode + " has no --" + name);
   };
-  if (int{o.ranks} + int{o.scaling_model} + int{o.gpu_model} > 1)
-    throw UsageError("--ranks, --scaling-model and --gpu-model: choose one");
+  if (o.ranks && o.scaling_model) throw UsageError("--ranks and --scaling-model: choose one");
   if (o.device != "cpu")
     throw UsageError("--device " + o.device + ": " + mode + " measures on the CPU only");
   refuse("csv", o.csv);
   refuse("json-lines", o.json_lines);
   refuse("report", o.report);
   if (!o.ranks) refuse("html", o.html);
-  if (o.gpu_model) refuse("json", o.json);
 }
 
 /** Without --threads, divides the threads among the ranks of the machine. */
@@ -329,19 +319,6 @@ int measure_with_ranks(Options& o) {
   return o.ranks ? compare_ranks(options, o, all) : predict_ranks(options, o, all);
 }
 
-int predict_steps_on_gpu(const Options& o) {
-  mezzo::Progress progress("bench", static_cast<std::int64_t>(o.nets.size() * o.levels.size()),
-                           o.quiet);
-  std::vector<GpuPrediction> predictions;
-  predict_gpu(o.nets, o.levels, o.setting, [&](const GpuPrediction& prediction) {
-    predictions.push_back(prediction);
-    progress.step(std::ssize(predictions), prediction.net + " " + prediction.level);
-  });
-  progress.clear();
-  std::cout << gpu_table(predictions);
-  return 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -363,9 +340,8 @@ int main(int argc, char** argv) {
     if (options.micro) return measure_operations(options);
     if (!options.peer.empty()) return print_peer(options.peer);
     mezzo::tune_malloc();
-    if (options.ranks || options.scaling_model || options.gpu_model) check_mode_options(options);
+    if (options.ranks || options.scaling_model) check_mode_options(options);
     check(options);
-    if (options.gpu_model) return predict_steps_on_gpu(options);
     if (options.ranks || options.scaling_model) return measure_with_ranks(options);
     return options.export_to.empty() ? compare_levels(options) : export_nets(options);
   });

@@ -71,7 +71,6 @@ def cases(folder):
         (2, 'on the CPU only', [bench, '--ops', '--device', 'cuda']),
         (1, 'cuda:63', [bench, '--device', 'cuda:63']),
         (2, 'choose one', [bench, '--ranks', '--scaling-model']),
-        (2, '--gpu-model has no --json', [bench, '--gpu-model', '--json', folder / 'rows']),
         (2, 'on the CPU only', [bench, '--ranks', '--device', 'cuda']),
         (2, '--ranks has no --csv', [bench, '--ranks', '--csv', folder / 'rows']),
         (2, '--ranks has no --report', [bench, '--ranks', '--report', folder / 'page.html']),
