@@ -14,8 +14,8 @@ MZ_HD constexpr double clip_factor(double norm, double max_norm) {
 
 /** Returns the norm that decides about clipping: rounded to f32, if that holds it. */
 MZ_HD inline double clipping_norm(double norm, bool is_f32) {
-  const double rounded = static_cast<double>(static_cast<float>(norm));
-  return is_f32 && rounded - rounded == 0 ? rounded : norm;
+  const bool rounds = is_f32 && norm < 0x1.ffffffp127;  // above, its f32 is infinite
+  return rounds ? static_cast<double>(static_cast<float>(norm)) : norm;
 }
 
 /** number * *numerator / *divisor, times the clip factor of *norm. Pointers refer to memory of the
