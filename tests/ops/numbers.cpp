@@ -1,7 +1,10 @@
 // C++ numbers as operands, converted into tensors and out of them: how they are rounded, and that
 // integers stay exact.
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "../support/catch.h"
 #include "samples.h"
@@ -142,7 +145,20 @@ template <class T> bool is_same(T a, T b) {
   return a == b || (std::isnan(static_cast<double>(a)) && std::isnan(static_cast<double>(b)));
 }
 
+/** Returns whether T, an integer type, does not hold an integer of x. */
+template <class T> bool any_out_of_range(const Tensor& x) {
+  if (is_floating(x.dtype()) || !std::integral<T> || std::same_as<T, bool>) return false;
+  for (const std::int64_t i : x.to_vector<std::int64_t>())
+    if (!std::in_range<std::conditional_t<std::same_as<T, bool> || !std::integral<T>, int, T>>(i))
+      return true;
+  return false;
+}
+
 template <class T> void compare_reading(const Tensor& x) {
+  if (any_out_of_range<T>(x)) {
+    CHECK_THROWS_AS(x.to_vector<T>(), ValueError);
+    return;
+  }
   const Tensor expected = x.to(dtype_of<T>());
   for (std::int64_t i = 0; i < x.numel(); ++i) {
     INFO("element " << i << " of " << str(x) << " as " << name(dtype_of<T>()));
@@ -155,7 +171,8 @@ template <class T> void compare_reading(const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("item and to_vector convert like to()", "[ops][numbers]") {
+TEST_CASE("item and to_vector convert like to(), and refuse integers out of range",
+          "[ops][numbers]") {
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor values = tensor({0.0, 0.5, -0.5, -1.5, 255.9, 300.0, -3.0, 1e10, -1e10, 9.3e18, 1e30,
                                 -1e30, inf, -inf, std::nan("")},
