@@ -394,8 +394,9 @@ Tensor AUROC::compute() const {
   const auto is_ignored = [&](std::int64_t c) { return c == options_.ignore_index; };
   // The scores of samples that are left out do not matter.
   if (options_.ignore_index) {
-    const Tensor left_out =
-        tensor(target, {std::ssize(target), 1}, {.dtype = i64}) == *options_.ignore_index;
+    const Tensor targets =
+        tensor(target, {std::ssize(target) / target_columns, target_columns}, {.dtype = i64});
+    const Tensor left_out = targets == *options_.ignore_index;
     all_scores = masked_fill(all_scores, left_out, 0);
   }
   if (any(isnan(all_scores)).item<bool>())
