@@ -2,7 +2,8 @@
 # Builds and runs the tests that need no GPU. The last line is "N passed, N failed"; the line before
 # reports the times.
 #   tests/run.sh              required for every change: all CPU tests, quick checks
-#   tests/run.sh --gpu        required for changes to GPU code: also GPU kernels on an emulated device
+#   tests/run.sh --gpu        required for changes to GPU code: also its kernels on an emulated
+#                             device
 #   tests/run.sh --all        as in CI: also warnings as errors, kernels compiled by nvcc if
 #                             installed, the emulated device under AddressSanitizer and UBSan,
 #                             kernels for all CPUs instead of this one,

@@ -1,9 +1,9 @@
 // Includes every elementwise op. Each op is one struct with its precision tag, formula and
 // derivative; each file ends with the list of its ops. Parsed by g++ and by nvcc.
-// See also: elementwise_info.h (from struct to OpInfo), ../../tensor/ops/elementwise/pointwise.h
-// (the public functions).
+// See also: elementwise_info.h (from struct to OpInfo), ../ops/elementwise/pointwise.h (the public
+// functions).
 //
-// Members of an op struct, with V as in ../elementwise/formula.h; Attrs, if any, come last:
+// Members of an op struct, with V as in ../ops/elementwise/formula.h; Attrs, if any, come last:
 //   traits   what dispatch, tables and policies need
 //   check    (optional) rejects attributes and operands before anything is allocated
 //   forward  (operands...)

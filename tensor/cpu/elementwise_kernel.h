@@ -1,6 +1,6 @@
 // The CPU kernels of an elementwise op, made from its struct: forward and gradient over blocks of
 // values.
-// See also: elementwise_functions.cpp (an example of an instantiation).
+// See also: ../ops/elementwise/kernels_cpu.cpp.in (an instantiation for a list of ops).
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,8 @@
 
 Usage: report_page.py [--samples FOLDER] [PAGE.html...]
 
-Without pages: the page in measure/report/page with the synthetic runs of tests/support/report_data.py.
+Without pages: the page in measure/report/page with the synthetic runs of
+tests/support/report_data.py.
 With the folder of the sample programs: also the page of each net at all levels, whose panels must
 be filled by the run.
 For each page: no message on the console, no request but for the file itself, content in all eleven

@@ -40,7 +40,7 @@ struct Problem {
 
 const std::vector<Problem>& problems() {
   static const std::vector<Problem> kProblems{
-      // Channels: few, odd, more than a panel; 64 are spread over the cache (conv_plan.cpp).
+      // Channels: few, odd, more than a panel; 64 are spread over the cache (conv_plan_cpu.cpp).
       {false, {2, 3, 7, 6}, {5, 3, 3, 3}, 1, 1, 1, 1},
       {false, {3, 64, 5, 5}, {33, 64, 3, 3}, 1, 1, 1, 1},
       {false, {1, 20, 6, 9}, {40, 20, 3, 3}, 2, 1, 1, 1},

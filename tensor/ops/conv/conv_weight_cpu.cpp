@@ -3,7 +3,7 @@
 // divided into chunks by shape alone; each has its own partial sums, which are added in order. If
 // these sums are large, there are fewer chunks, and the taps are divided among tasks instead.
 // Images, gradients and weight may each have either memory format. Where Winograd's algorithm is
-// faster (conv_winograd.h), this computes only gradients that it finds not to be finite.
+// faster (conv_winograd_cpu.h), this computes only gradients that it finds not to be finite.
 #include "../../core/dispatch.h"
 #include "../../cpu/gemm_pack.h"
 #include "../../cpu/gemm_panels.h"
