@@ -25,6 +25,8 @@ PARAMETERS = r'\(((?:[^;()]|\([^()]*\))*)\)'
 FUNCTION = re.compile(r'^(?:MZ_API|inline) ([\w:<>, ]+?&?) (\w+)' + PARAMETERS + r'\s*[;{]',
                       re.MULTILINE)
 INNER_NAMESPACE = re.compile(r'^namespace mezzo::(\w+) {', re.MULTILINE)
+STRUCTS = re.compile(r'^namespace mezzo::op {.*?^}  // namespace mezzo::op$',
+                     re.MULTILINE | re.DOTALL)
 METHOD = re.compile(r'^  (Tensor|std::vector<Tensor>|const Tensor&) (\w+)' + PARAMETERS +
                     r' const\s*[;{]', re.MULTILINE)
 # Ops that have no function of their own name: the op -> the function that calls it.
@@ -61,7 +63,7 @@ def signatures():
     """{(function, is a method of Tensor): (header, [declaration, ...])}"""
     found = {}
     for header in headers():
-        text = COMMENT.sub('', header.read_text(encoding='utf-8'))
+        text = COMMENT.sub('', STRUCTS.sub('', header.read_text(encoding='utf-8')))
         is_method = header == TENSOR
         inner = ''.join(f'{name}::' for name in INNER_NAMESPACE.findall(text)[:1])
         for result, name, parameters in (METHOD if is_method else FUNCTION).findall(text):
