@@ -259,7 +259,9 @@ TEST_CASE("norm layers of huge numbers have mean square 1", "[ops][edges]") {
 TEST_CASE("gradients of norm layers of huge numbers", "[ops][edges]") {
   const TensorOptions options{.dtype = f64, .device = test_device()};
   const std::pair<double, std::int64_t> cases[] = {{1e20, 8}, {1e20, 7}, {1e25, 8}, {1e36, 8}};
-  for (const auto& [size, n] : cases) {
+  for (const std::pair<double, std::int64_t>& one : cases) {
+    const double size = one.first;
+    const std::int64_t n = one.second;
     const Tensor plain = sin(arange(static_cast<double>(4 * 4 * n), options)).view({4, 4, n});
     const Tensor weight = cos(arange(static_cast<double>(4 * 4 * n), options)).view({4, 4, n});
     const auto compare = [&](const char* what, auto&& layer) {
@@ -275,9 +277,8 @@ TEST_CASE("gradients of norm layers of huge numbers", "[ops][edges]") {
         check_near(gradient((plain * size).to(f32), 1e-5) * size + 10, values(expected), 1e-5);
       }
     };
-    compare("layer",
-            [n = n](const Tensor& x, double eps) { return layer_norm(x, {n}, {.eps = eps}); });
-    compare("rms", [n = n](const Tensor& x, double eps) { return rms_norm(x, {n}, {.eps = eps}); });
+    compare("layer", [n](const Tensor& x, double eps) { return layer_norm(x, {n}, {.eps = eps}); });
+    compare("rms", [n](const Tensor& x, double eps) { return rms_norm(x, {n}, {.eps = eps}); });
     compare("group", [](const Tensor& x, double eps) { return group_norm(x, 2, {.eps = eps}); });
     compare("instance", [](const Tensor& x, double eps) { return instance_norm(x, {.eps = eps}); });
     compare("batch", [](const Tensor& x, double eps) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "../support/catch.h"
+#include "../support/throws.h"
 
 using namespace mezzo;
 
