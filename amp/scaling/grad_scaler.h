@@ -142,7 +142,7 @@ class MZ_API GradScaler {
   bool used_ = false;                 // scale() has been called
   bool scaled_since_update_ = false;  // scale() was called since the last update()
   std::int64_t iteration_ = 1;        // number of updates so far, and 1
-  // Since the last update(): set by a backward pass from a scaled loss; those from any tensor.
+  // Backward passes since the last update(): from scaled losses; from any tensor.
   std::shared_ptr<std::atomic<int>> reached_;
   std::uint64_t passes_;
   std::vector<std::shared_ptr<AmpOptimizerState>> optimizers_;

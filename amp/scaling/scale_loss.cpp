@@ -70,7 +70,7 @@ struct OpenScopes {
   void add(SessionCore& core) {
     const std::lock_guard lock(mutex);
     sessions.emplace_back(&core, std::this_thread::get_id());
-    optim::set_scope_query([](const Tensor& leaf) { return all().unscale(leaf); });
+    optim::set_scope_query([](const Tensor& leaf) { return all().will_unscale(leaf); });
   }
 
   void remove(SessionCore& core) {
@@ -82,7 +82,7 @@ struct OpenScopes {
 
   /** Returns true if an open scope of this thread will unscale the gradient of a parameter or
    *  master. */
-  bool unscale(const Tensor& leaf) {
+  bool will_unscale(const Tensor& leaf) {
     const std::lock_guard lock(mutex);
     bool found = false;
     for (const auto& [core, thread] : sessions) {

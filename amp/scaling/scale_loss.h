@@ -68,7 +68,7 @@ class MZ_API ScaledLoss {
   ScaleLossOptions options_;
   ScaleValue scale_ = {};  // as it was when the scope was opened
   Tensor loss_ = {};
-  // Set by a backward pass from loss_; null if the scale is 1, where any pass will do.
+  // Backward passes from loss_; null if the scale is 1, where any pass will do.
   std::shared_ptr<std::atomic<int>> reached_;
   std::uint64_t passes_ = 0;   // backward_passes() when the scope was opened
   std::shared_ptr<void> use_;  // of the scale: held until no gradient depends on it

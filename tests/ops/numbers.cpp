@@ -3,7 +3,6 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 #include <utility>
 
 #include "../support/catch.h"
@@ -147,10 +146,10 @@ template <class T> bool is_same(T a, T b) {
 
 /** Returns whether T, an integer type, does not hold an integer of x. */
 template <class T> bool any_out_of_range(const Tensor& x) {
-  if (is_floating(x.dtype()) || !std::integral<T> || std::same_as<T, bool>) return false;
-  for (const std::int64_t i : x.to_vector<std::int64_t>())
-    if (!std::in_range<std::conditional_t<std::same_as<T, bool> || !std::integral<T>, int, T>>(i))
-      return true;
+  if constexpr (std::integral<T> && !std::same_as<T, bool>)
+    if (!is_floating(x.dtype()))
+      for (const std::int64_t i : x.to_vector<std::int64_t>())
+        if (!std::in_range<T>(i)) return true;
   return false;
 }
 

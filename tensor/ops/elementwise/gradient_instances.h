@@ -1,5 +1,5 @@
-// Instantiates the backward functions of all ops in a list. Each list has one source file that
-// includes this.
+// Instantiates the backward functions of all ops in a list. The build makes a source of
+// gradients.cpp.in for each list, which includes this.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace mezzo {
 
-template <class Op> constexpr BackwardFn rule_of() {
+template <class Op> constexpr BackwardFn gradient_of() {
   if constexpr (Op::traits.differentiable)
     return &elementwise_backward<Op>;
   else
@@ -19,8 +19,8 @@ template <class Op> constexpr BackwardFn rule_of() {
 /** Returns the addresses of the backward functions of the ops in the list. A source file that
  *  stores them in a variable makes the compiler emit the functions there. */
 template <class... Ops>
-constexpr std::array<BackwardFn, sizeof...(Ops)> all_rules(type_list<Ops...>) {
-  return {rule_of<Ops>()...};
+constexpr std::array<BackwardFn, sizeof...(Ops)> all_gradients(type_list<Ops...>) {
+  return {gradient_of<Ops>()...};
 }
 
 }  // namespace mezzo

@@ -1,4 +1,5 @@
-// Instantiates the CPU kernels of every op in a list; included by one source file per list.
+// Instantiates the CPU kernels of every op in a list. The build makes a source of
+// kernels_cpu.cpp.in for each list, which includes this.
 #pragma once
 
 #include <array>
