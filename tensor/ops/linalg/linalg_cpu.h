@@ -1,5 +1,5 @@
-// Batches of matrices for the kernels that use Eigen, and their checks. Only sources named
-// linalg_*_cpu.cpp include it.
+// Batches of matrices for the kernels that use Eigen, and their checks. Only the CPU kernels of
+// this folder include it.
 #pragma once
 
 // Arguments are checked before Eigen is called, and a batch is what runs in parallel.
