@@ -23,7 +23,7 @@ FILLERS = {'a', 'an', 'for', 'if', 'in', 'it', 'its', 'of', 'return', 'returns',
 # Types that users meet through the headers of mezzo.h.
 BESIDES = '''amp/weights/conversion.h amp/policy.h amp/properties.h amp/scaling/loss_scaler.h
     amp/scaling/scale_loss.h amp/scaling/scale_call.h nn/data/batches.h nn/data/dataset.h
-    nn/module.h nn/state_dict.h optim/optimizer.h optim/optimizer_of.h tensor/core/memory_format.h
+    nn/module.h nn/state_dict.h optim/optimizer.h optim/optimizer_of.h
     tensor/core/op.h tensor/core/shape.h tensor/memory/storage.h'''.split()
 
 # Reached by mezzo.h, but for the library's own use.

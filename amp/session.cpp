@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "../autograd/gradient_receiver.h"
-#include "../autograd/late_leaves.h"
+#include "../optim/late_leaves.h"
 #include "../tensor/text/text.h"
 #include "diagnose/explain.h"
 #include "scaling/amp_optimizer_state.h"

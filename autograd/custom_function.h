@@ -1,5 +1,5 @@
 // User-defined differentiable functions: a forward and a backward in plain C++, called like an op.
-// See also: custom_op.h (an op struct with its own precision tag).
+// See also: ../tensor/ops/custom_op.h (an op struct with its own precision tag).
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../tensor/core/dispatch.h"
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 #include "node.h"
 
 namespace mezzo {

@@ -4,7 +4,7 @@
 #include <concepts>
 #include <vector>
 
-#include "../tensor/core/tensor_list.h"
+#include "../tensor/core/tensor.h"
 #include "node.h"
 
 namespace mezzo {

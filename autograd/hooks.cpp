@@ -33,11 +33,6 @@ GradHook checked(GradHook hook) {
 
 }  // namespace
 
-void HookHandle::remove() {
-  if (const std::shared_ptr<void> list = list_.lock()) erase_(list.get(), hook_);
-  list_.reset();
-}
-
 HookHandle register_hook(const Tensor& x, GradHook hook) {
   if (!x.requires_grad())
     fail<StateError>("register_hook", {.what = "the tensor requires no gradient",

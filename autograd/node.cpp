@@ -1,8 +1,11 @@
 #include "node.h"
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
+#include "../tensor/text/text.h"
+#include "gradient_receiver.h"
 #include "leaf_lock.h"
 
 namespace mezzo {
@@ -85,6 +88,31 @@ void set_grad_fn(const Tensor& x, Ref<Node> node, std::uint32_t output) {
   state.grad_fn = std::move(node);
   state.output = output;
   x.impl()->requires_grad = true;
+}
+
+namespace {
+
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> count{0};
+  return count++;
+}
+
+}  // namespace
+
+GradientReceiver::GradientReceiver() : number_(next_number()) {}
+
+void require_reduced(const Tensor& leaf, std::string_view op, std::string_view hint) {
+  const GradState* state = find_grad_state(leaf);
+  if (state && state->receiver && state->receiver->has_unreduced(state->receiver_index))
+    fail<StateError>(op,
+                     {.what = str("the gradient of ", state->receiver->name(state->receiver_index),
+                                  " was not reduced over the processes"),
+                      .hint = std::string(hint)});
+}
+
+void drop_local_gradient(const Tensor& leaf) {
+  const GradState* state = find_grad_state(leaf);
+  if (state && state->receiver) state->receiver->drop_local(state->receiver_index);
 }
 
 }  // namespace mezzo

@@ -11,11 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "../tensor/core/hook_list.h"
 #include "../tensor/core/op.h"
-#include "../tensor/core/owner.h"
-#include "../tensor/core/shared.h"
+#include "../tensor/core/pointers.h"
 #include "gradient_mark.h"
-#include "hook_list.h"
 
 namespace mezzo {
 

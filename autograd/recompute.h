@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 #include "../tensor/core/tensor.h"
 
 namespace mezzo {

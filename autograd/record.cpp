@@ -1,7 +1,6 @@
 // Recording: adds an op's outputs to the graph, for views and in-place writes too. Called by
 // dispatch.
 #include "../tensor/core/dispatch.h"
-#include "../tensor/core/recorded_write.h"
 #include "../tensor/ops/shape/view.h"
 #include "../tensor/text/text.h"
 #include "op_node.h"

@@ -1,5 +1,10 @@
 #include "bench_fields.h"
 
+#include <cmath>
+
+#include "../tensor/io/utf8.h"
+#include "../tensor/text/text.h"
+
 namespace mezzo::bench {
 
 namespace {
@@ -83,6 +88,105 @@ Fields fields(const Row& row, bool all) {
                        {"times_ms", row.times_ms}};
   result.insert(result.end(), figures.begin(), figures.end());
   return result;
+}
+
+namespace {
+
+/** Returns text, in quotes if it has a character that ends a cell (RFC 4180, section 2). */
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (const char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return result + '"';
+}
+
+std::string cell(double value) { return std::isfinite(value) ? str(value) : ""; }
+
+/** Names and values of one line. A nested field becomes "outer.inner". */
+struct Line {
+  std::string names, values;
+
+  void add(const Fields& fields, const std::string& prefix = "") {
+    for (const Field& field : fields)
+      std::visit([&](const auto& value) { add(prefix + field.name, value); }, field.value);
+  }
+
+ private:
+  void append(const std::string& name, const std::string& text) {
+    const char* comma = names.empty() ? "" : ",";
+    names += comma + cell(name);
+    values += comma + text;
+  }
+  void add(const std::string& name, const std::string& text) { append(name, cell(text)); }
+  void add(const std::string& name, double value) { append(name, cell(value)); }
+  void add(const std::string& name, bool value) { append(name, value ? "true" : "false"); }
+  void add(const std::string& name, const std::vector<double>& list) {
+    std::string text;
+    for (const double value : list) text += (text.empty() ? "" : " ") + str(value);
+    append(name, text);
+  }
+  void add(const std::string& name, const Fields& fields) { add(fields, name + "."); }
+};
+
+}  // namespace
+
+std::string csv(const Results& results) {
+  std::string text;
+  for (const Row& row : results.rows) {
+    Line line;
+    line.add(fields(row, true));
+    line.add(fields(results.facts));
+    if (text.empty()) text = line.names + "\r\n";
+    text += line.values + "\r\n";
+  }
+  return text;
+}
+
+namespace {
+
+/** Returns text in quotes. Bytes that are not UTF-8 become question marks. */
+std::string quoted(std::string text) {
+  for (std::size_t at; (at = io::find_non_utf8(text)) != std::string::npos;) text[at] = '?';
+  std::string result;
+  io::append_json_string(result, text);
+  return result;
+}
+
+std::string json_of(const Fields& fields);
+
+struct JsonOf {
+  std::string operator()(const std::string& text) const { return quoted(text); }
+  std::string operator()(double value) const { return std::isfinite(value) ? str(value) : "null"; }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(const std::vector<double>& values) const {
+    std::string result = "[";
+    for (const double value : values) result += (result.size() > 1 ? "," : "") + (*this)(value);
+    return result + "]";
+  }
+  std::string operator()(const Fields& fields) const { return json_of(fields); }
+};
+
+/** Returns an object without the closing bracket. */
+std::string open_object(const Fields& fields) {
+  std::string result = "{";
+  for (const Field& field : fields)
+    result += (result.size() > 1 ? "," : "") + quoted(field.name) + ":" +
+              std::visit(JsonOf(), field.value);
+  return result;
+}
+
+std::string json_of(const Fields& fields) { return open_object(fields) + "}"; }
+
+}  // namespace
+
+std::string json(const Facts& facts) { return json_of(fields(facts)); }
+std::string json(const Row& row) { return json_of(fields(row)); }
+
+std::string json(const Results& results) {
+  std::string text = open_object(fields(results.facts)) + ",\n\"runs\":[";
+  for (std::size_t i = 0; i < results.rows.size(); ++i)
+    text += (i > 0 ? ",\n" : "\n") + json(results.rows[i]);
+  return text + "]}\n";
 }
 
 }  // namespace mezzo::bench

@@ -10,7 +10,6 @@
 #include "../tensor/device/cpu_isa.h"
 #include "../tensor/device/parallel.h"
 #include "../tensor/text/text.h"
-#include "../tensor/text/time.h"
 
 namespace mezzo {
 

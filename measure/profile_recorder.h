@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../tensor/core/nested_trace.h"
-#include "../tensor/memory/memory_hook.h"
+#include "../tensor/core/dispatch.h"
+#include "../tensor/memory/allocator.h"
 #include "device_marks.h"
 #include "profile_log.h"
 

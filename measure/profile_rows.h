@@ -1,10 +1,12 @@
-// rows_of(): the events of a profile as rows.
+// The events of a profile as rows, as a table and as a trace.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "device_marks.h"
 #include "profile_log.h"
+#include "profiler.h"
 
 namespace mezzo::detail {
 
@@ -22,5 +24,16 @@ std::vector<ProfileRow> rows_of(const ProfileLog& log, const DeviceMarks& marks,
 
 /** Returns the samples of Profiler::memory_timeline(). */
 std::vector<MemorySample> timeline_of(const ProfileLog& log);
+
+/** Returns the table of Profiler::table(), one line per row, columns aligned. Columns without
+ *  figures are left out. */
+std::string table_of(std::vector<ProfileRow> rows, const ProfileTableOptions& options);
+
+/** Returns the text of Profiler::chrome_trace(): a JSON object, whose key traceEvents holds the
+ *  events. Source of the format: "Trace Event Format", Google, 2016. Errors: CudaError. */
+std::string chrome_trace_of(const ProfileLog& log, const DeviceMarks& marks, std::int64_t end);
+
+/** Returns the text of Profiler::stacks(): a line "frame;frame;frame NANOSECONDS" per stack. */
+std::string stacks_of(const ProfileLog& log, std::int64_t end);
 
 }  // namespace mezzo::detail

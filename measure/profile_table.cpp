@@ -1,4 +1,4 @@
-#include "profile_table.h"
+#include "profile_rows.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,3 @@
-#include "profile_trace.h"
 
 #include <algorithm>
 #include <array>

@@ -5,8 +5,6 @@
 #include "../tensor/io/atomic_file.h"
 #include "profile_recorder.h"
 #include "profile_rows.h"
-#include "profile_table.h"
-#include "profile_trace.h"
 
 namespace mezzo {
 

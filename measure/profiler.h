@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "../tensor/core/macros.h"
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 #include "../tensor/device/device.h"
 
 namespace mezzo {

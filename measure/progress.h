@@ -5,7 +5,7 @@
 #include <string>
 
 #include "../tensor/core/macros.h"
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 
 namespace mezzo {
 

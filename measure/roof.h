@@ -2,6 +2,9 @@
 // least time for the work of an op.
 #pragma once
 
+#include <string>
+
+#include "../tensor/core/macros.h"
 #include "../tensor/device/device.h"
 #include "op_work.h"
 
@@ -43,5 +46,9 @@ struct MZ_API Roof {
  *  large matrices, and long additions and sums. Uses up to 540 MB of its memory. Synchronises with
  *  the device. Errors: DeviceError; OutOfMemory. */
 MZ_API Roof measure_roof(Device device = cpu);
+
+/** Returns how many bytes the caches of level 2 and above of all CPUs hold together, as Linux lists
+ *  them below `cpus`; a cache that CPUs share counts once. Returns 0 if nothing is listed there. */
+MZ_API double cache_bytes_of_cpus(const std::string& cpus = "/sys/devices/system/cpu");
 
 }  // namespace mezzo

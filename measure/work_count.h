@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../optim/optimizer.h"
-#include "../tensor/core/nested_trace.h"
+#include "../tensor/core/dispatch.h"
 #include "op_work.h"
 #include "roof.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "../autograd/hook_list.h"
+#include "../tensor/core/hook_list.h"
 #include "../tensor/core/tensor.h"
 #include "amp_hooks.h"
 

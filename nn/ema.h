@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 #include "module.h"
 
 namespace mezzo::nn {

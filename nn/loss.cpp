@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "../tensor/core/api_scope.h"
 #include "../tensor/core/dispatch.h"
+#include "../tensor/core/error.h"
 #include "../tensor/ops/ops.h"
 #include "../tensor/ops/require.h"
 #include "../tensor/text/text.h"

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "../tensor/core/executing.h"
+#include "../tensor/core/error.h"
 #include "../tensor/text/log.h"
 #include "../tensor/text/text.h"
 #include "member_table.h"

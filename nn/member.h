@@ -9,8 +9,7 @@
 #include <typeinfo>
 
 #include "../tensor/core/macros.h"
-#include "../tensor/core/owner.h"
-#include "../tensor/core/refcount.h"
+#include "../tensor/core/pointers.h"
 
 namespace mezzo::nn {
 

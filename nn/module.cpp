@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "../autograd/gradient_mark.h"
-#include "../autograd/late_leaves.h"
-#include "../autograd/rebind.h"
+#include "../optim/late_leaves.h"
 #include "../tensor/core/dispatch.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
 #include "member_table.h"
+#include "rebind.h"
 #include "walk.h"
 
 namespace mezzo::nn {

@@ -3,8 +3,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "name_hash.h"
-
 namespace mezzo::nn::detail {
 
 struct NameIndex::Entries : std::unordered_map<std::string, Entry, NameHash, std::equal_to<>> {};

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string_view>
 
 #include "../tensor/core/macros.h"
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 
 namespace mezzo::nn::detail {
 
@@ -34,6 +35,14 @@ class MZ_API NameIndex {
  private:
   struct Entries;  // hidden: its hash table slows down the compilation of every user
   Owner<Entries> entries_;
+};
+
+/** Hash for all string types, so that lookups need no std::string. */
+struct NameHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
+  }
 };
 
 }  // namespace mezzo::nn::detail

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../tensor/core/shared.h"
+#include "../tensor/core/pointers.h"
 #include "model.h"
 
 namespace mezzo::nn {

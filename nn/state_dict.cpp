@@ -4,7 +4,7 @@
 
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
-#include "name_hash.h"
+#include "name_index.h"
 
 namespace mezzo::nn {
 

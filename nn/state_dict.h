@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "../tensor/core/owner.h"
 #include "../tensor/core/pending_writes.h"
+#include "../tensor/core/pointers.h"
 #include "../tensor/core/tensor.h"
 
 namespace mezzo::nn {

@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "../autograd/gradient_mark.h"
-#include "../tensor/core/api_scope.h"
 #include "../tensor/core/dispatch.h"
+#include "../tensor/core/error.h"
 #include "../tensor/ops/elementwise/operators.h"
 #include "../tensor/text/text.h"
 #include "multi_tensor.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "../tensor/core/tensor_list.h"
+#include "../tensor/core/tensor.h"
 
 namespace mezzo::optim {
 

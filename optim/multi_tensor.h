@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 #include "../tensor/core/tensor.h"
 #include "factor.h"
 #include "nonfinite_location.h"

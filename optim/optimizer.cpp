@@ -6,11 +6,11 @@
 
 #include "../autograd/gradient_mark.h"
 #include "../autograd/gradient_receiver.h"
-#include "../autograd/late_leaves.h"
 #include "../tensor/core/dispatch.h"
 #include "../tensor/ops/create.h"
 #include "../tensor/text/text.h"
 #include "device_step_state.h"
+#include "late_leaves.h"
 
 namespace mezzo::optim {
 

@@ -2,7 +2,7 @@
 // checks, and the settings of one update.
 #pragma once
 
-#include "../tensor/core/owner.h"
+#include "../tensor/core/pointers.h"
 #include "device_time.h"
 #include "optimizer.h"
 

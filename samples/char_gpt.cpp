@@ -12,7 +12,6 @@
 #include "common/text.h"
 #include "common/text_result.h"
 #include "nets/char_gpt.h"
-#include "nets/char_gpt_writer.h"
 
 namespace {
 

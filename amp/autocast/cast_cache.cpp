@@ -9,7 +9,7 @@
 #include "../../optim/multi_tensor.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/device/capture.h"
-#include "../../tensor/device/queue_order.h"
+#include "../../tensor/device/queues.h"
 #include "../../tensor/ops/shape/copy.h"
 
 namespace mezzo::amp {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../../tensor/core/owner.h"
+#include "../../tensor/core/pointers.h"
 #include "../../tensor/core/tensor.h"
 
 namespace mezzo::amp {

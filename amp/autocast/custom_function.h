@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "../../autograd/custom_function.h"
-#include "../../tensor/core/owner.h"
+#include "../../tensor/core/pointers.h"
 #include "functions.h"
 
 namespace mezzo::amp {

@@ -16,7 +16,7 @@
 #include "../../nn/module.h"
 #include "../../optim/optimizer.h"
 #include "../../optim/schedule.h"
-#include "../../tensor/core/owner.h"
+#include "../../tensor/core/pointers.h"
 #include "../../tensor/random/generator.h"
 #include "../scaling/grad_scaler.h"
 #include "../session.h"

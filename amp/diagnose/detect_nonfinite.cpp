@@ -5,7 +5,6 @@
 #include "../../tensor/device/capture.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
-#include "all_finite.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "../../tensor/core/nested_trace.h"
-#include "../../tensor/core/owner.h"
+#include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/pointers.h"
 
 namespace mezzo::amp {
 

@@ -12,7 +12,6 @@
 #include "../../tensor/device/capture.h"
 #include "../../tensor/ops/ops.h"
 #include "../../tensor/text/text.h"
-#include "all_finite.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {

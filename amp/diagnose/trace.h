@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../../tensor/core/shared.h"
+#include "../../tensor/core/pointers.h"
 #include "../autocast/casting.h"
 
 namespace mezzo::amp {

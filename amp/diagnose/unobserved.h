@@ -3,6 +3,7 @@
 #pragma once
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/ops/ops.h"
 
 namespace mezzo::amp {
 
@@ -18,5 +19,11 @@ class Unobserved {
   TraceHook* hook_;
   NoGradNoCasts plain_ops_;
 };
+
+/** Returns true if all elements are finite; also for undefined, empty and integer tensors. Runs
+ *  ops: call it inside an Unobserved scope. Synchronises with the device. */
+inline bool finite(const Tensor& x) {
+  return !x.defined() || !is_floating(x.dtype()) || x.numel() == 0 || all(isfinite(x)).item<bool>();
+}
 
 }  // namespace mezzo::amp

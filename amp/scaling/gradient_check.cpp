@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "../../tensor/comm/comm_error.h"
+#include "../../tensor/core/error.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
 

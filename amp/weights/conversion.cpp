@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "../../autograd/node.h"
-#include "../../autograd/rebind.h"
+#include "../../nn/rebind.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/create.h"
 #include "../../tensor/ops/elementwise/arithmetic.h"

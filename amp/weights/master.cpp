@@ -1,6 +1,6 @@
 #include "master.h"
 
-#include "../../autograd/rebind.h"
+#include "../../nn/rebind.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/ops/elementwise/operators.h"
 

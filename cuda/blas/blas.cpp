@@ -16,7 +16,7 @@
 #include "../../tensor/text/text.h"
 #include "../kernels/host_lines.h"
 #include "../library_fallback.h"
-#include "../runtime/per_device.h"
+#include "../runtime/device.h"
 #include "../stopwatch.h"
 #include "calls.h"
 #include "key.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "../../tensor/text/text.h"
-#include "../runtime/per_device.h"
+#include "../runtime/device.h"
 #include "key.h"
 #include "problem.h"
 

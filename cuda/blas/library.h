@@ -6,7 +6,7 @@
 #include <string>
 
 #include "../../tensor/core/dtype.h"
-#include "../runtime/place.h"
+#include "../runtime/failed_call.h"
 #include "../runtime/shared_library.h"
 
 namespace mezzo::gpu::blas {

@@ -5,7 +5,7 @@
 
 #include "../../tensor/text/text.h"
 #include "../kernels/host_lines.h"
-#include "../runtime/per_device.h"
+#include "../runtime/device.h"
 #include "plan.h"
 
 namespace mezzo::gpu::dnn {

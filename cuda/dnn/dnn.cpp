@@ -10,7 +10,7 @@
 #include "../../tensor/text/text.h"
 #include "../blas/key.h"
 #include "../library_fallback.h"
-#include "../runtime/per_device.h"
+#include "../runtime/device.h"
 #include "../stopwatch.h"
 #include "calls.h"
 

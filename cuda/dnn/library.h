@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../../tensor/core/dtype.h"
-#include "../runtime/place.h"
+#include "../runtime/failed_call.h"
 #include "../runtime/shared_library.h"
 
 namespace mezzo::gpu::dnn {

@@ -6,7 +6,6 @@
 
 #include "../../tensor/core/numerics.h"
 #include "../runtime/device.h"
-#include "../runtime/per_device.h"
 #include "library.h"
 
 namespace mezzo::gpu::dnn {

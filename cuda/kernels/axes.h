@@ -1,7 +1,7 @@
 // Offsets of elements among the axes of a tensor, on the device.
 #pragma once
 
-#include "host_axes.h"
+#include "host_lines.h"
 #include "kernel.h"
 
 namespace mezzo::gpu {

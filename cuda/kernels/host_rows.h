@@ -4,7 +4,7 @@
 
 #include "../../tensor/ops/index/index.h"
 #include "../runtime/index_errors.h"
-#include "host_axes.h"
+#include "host_lines.h"
 
 namespace mezzo::gpu {
 

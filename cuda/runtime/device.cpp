@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
-#include "../../tensor/device/queue_order.h"
+#include "../../tensor/device/queues.h"
 #include "../../tensor/memory/caching_allocator.h"
 #include "../../tensor/text/text.h"
 #include "../blas/blas.h"
 #include "../dnn/dnn.h"
 #include "index_errors.h"
-#include "pinned.h"
 #include "recording.h"
+#include "runtime.h"
 
 namespace mezzo::gpu {
 
@@ -211,5 +212,30 @@ runtime::Stream current_stream(Device device) {
 const CudaQueues& queues() { return the_backend().queues(); }
 
 CachingAllocator& allocator_of(Device device) { return the_backend().allocator_of(device); }
+
+void* PinnedAllocator::block_of(const void* address) const {
+  const std::lock_guard lock(blocks_mutex_);
+  const auto* at = static_cast<const char*>(address);
+  auto next = blocks_.upper_bound(at);
+  if (next == blocks_.begin()) return nullptr;
+  const auto& [start, bytes] = *std::prev(next);
+  return at < start + bytes ? const_cast<char*>(start) : nullptr;
+}
+
+void* PinnedAllocator::system_allocate(std::size_t bytes) {
+  void* block = runtime::allocate_pinned(bytes);
+  if (!block) return nullptr;
+  const std::lock_guard lock(blocks_mutex_);
+  blocks_.emplace(static_cast<const char*>(block), bytes);
+  return block;
+}
+
+void PinnedAllocator::system_free(void* block, std::size_t) noexcept {
+  {
+    const std::lock_guard lock(blocks_mutex_);
+    blocks_.erase(static_cast<const char*>(block));
+  }
+  runtime::deallocate_pinned(block);
+}
 
 }  // namespace mezzo::gpu

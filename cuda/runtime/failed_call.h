@@ -4,9 +4,21 @@
 
 #include <string>
 
-#include "place.h"
-
 namespace mezzo::gpu {
+
+/** File and line of a call. */
+struct CallPlace {
+  const char* file = "";
+  int line = 0;
+
+  static constexpr CallPlace current(const char* file = __builtin_FILE(),
+                                     int line = __builtin_LINE()) {
+    return {file, line};
+  }
+  friend constexpr bool operator==(CallPlace a, CallPlace b) {
+    return a.line == b.line && a.file == b.file;
+  }
+};
 
 /** Throws CudaError for a call that failed with `what`. `lasting`: all later calls fail too. */
 [[noreturn]] void fail_call(const char* call, const std::string& what, bool lasting,

@@ -1,6 +1,5 @@
 #include "queues.h"
 
-#include "../../tensor/core/api_scope.h"
 #include "../../tensor/core/error.h"
 #include "../../tensor/text/text.h"
 #include "index_errors.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "../../tensor/core/nested_trace.h"
+#include "../../tensor/core/dispatch.h"
 
 namespace mezzo {
 class Backend;

@@ -1,6 +1,6 @@
 #include "recording.h"
 
-#include "../../tensor/device/queue_order.h"
+#include "../../tensor/device/queues.h"
 #include "device.h"
 #include "index_errors.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "place.h"
+#include "failed_call.h"
 
 namespace mezzo::gpu::runtime {
 

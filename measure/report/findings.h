@@ -1,4 +1,4 @@
-// The rules of the verdict: each adds its findings to those of the rules before it.
+// The verdict of a report, and its rules: each adds its findings to those of the rules before it.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "../../amp/policy.h"
 #include "evidence.h"
 #include "lines.h"
+#include "run_data.h"
 
 namespace mezzo::amp::report {
 
@@ -46,5 +47,9 @@ void find_needed_dtype(const Evidence& evidence, std::vector<Finding>& findings)
 void suggest_scale(Finding& finding, const ScaleWindow& window);
 /** Returns 0.123 as "12.3 %". */
 std::string percent(double share);
+
+/** Returns what the figures of a run say; README.md states the rules and the kinds. Without a
+ *  problem or a hint the only finding is "healthy". */
+MZ_API std::vector<Finding> verdict(const RunData& run);
 
 }  // namespace mezzo::amp::report

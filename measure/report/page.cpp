@@ -6,9 +6,9 @@
 #include "../../tensor/io/atomic_file.h"
 #include "../../tensor/io/gzip.h"
 #include "../../tensor/text/text.h"
+#include "findings.h"
 #include "page_template.h"
 #include "report_file.h"
-#include "verdict.h"
 
 namespace mezzo::amp {
 

@@ -13,7 +13,6 @@
 #include "../../tensor/ops/ops.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
-#include "../../tensor/text/time.h"
 
 namespace mezzo::amp {
 

@@ -7,8 +7,7 @@
 #include <string>
 
 #include "../../amp/checkpoint/checkpoint.h"
-#include "../../tensor/core/owner.h"
-#include "../../tensor/core/shared.h"
+#include "../../tensor/core/pointers.h"
 #include "report_file.h"
 
 namespace mezzo::amp {

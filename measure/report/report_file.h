@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "../../tensor/core/macros.h"
-#include "../../tensor/core/owner.h"
+#include "../../tensor/core/pointers.h"
 
 namespace mezzo::amp {
 

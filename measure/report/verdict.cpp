@@ -1,4 +1,3 @@
-#include "verdict.h"
 
 #include "../../tensor/text/text.h"
 #include "findings.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "../../tensor/core/shared.h"
+#include "../../tensor/core/pointers.h"
 #include "../../tensor/core/tensor.h"
 
 namespace mezzo::data {

@@ -4,9 +4,9 @@
 #include <exception>
 #include <string>
 
-#include "../../tensor/memory/out_of_memory.h"
+#include "../../tensor/core/error.h"
 #include "../../tensor/ops/index/index.h"
-#include "../../tensor/random/generator_scope.h"
+#include "../../tensor/random/generator.h"
 #include "../../tensor/text/text.h"
 #include "plain_work.h"
 

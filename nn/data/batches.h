@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "../../tensor/comm/shard.h"
-#include "../../tensor/core/shared.h"
+#include "../../tensor/comm/world.h"
+#include "../../tensor/core/pointers.h"
 #include "../../tensor/core/tensor.h"
 #include "any_dataset.h"
 #include "batch.h"

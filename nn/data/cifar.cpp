@@ -1,4 +1,4 @@
-#include "cifar.h"
+#include "image_sets.h"
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "mnist.h"
+#include "image_sets.h"
 
 #include <filesystem>
 #include <optional>

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "../../tensor/core/shared.h"
+#include "../../tensor/core/pointers.h"
 #include "../cached_attention.h"
 #include "../linear.h"
 #include "../state_dict.h"

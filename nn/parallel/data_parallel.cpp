@@ -1,6 +1,7 @@
 #include "data_parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "../../autograd/leaf_lock.h"
@@ -225,6 +226,23 @@ void DataParallel::restore_put_aside() {
                      std::exchange(param.earlier_mark, {}));
     param.unreduced = false;
   }
+}
+
+bool Averaging::sums_in_f32(DType dtype) const {
+  return options_.reduce_dtype == ReduceDtype::automatic && is_low(dtype) &&
+         options_.order != comm::Order::fast;
+}
+
+/** By default f16 gradients are divided by about sqrt(ranks) before the sum, so that it overflows
+ *  later and the gradients do not become subnormal. */
+double Averaging::predivide(DType dtype) const {
+  if (options_.predivide_factor) return *options_.predivide_factor;
+  if (dtype != DType::f16 || !options_.average) return 1;
+  return std::exp2(std::floor(std::log2(ranks_) / 2));
+}
+
+double Averaging::factor_after(DType dtype) const {
+  return options_.average ? predivide(dtype) / ranks_ : 1;
 }
 
 }  // namespace mezzo::nn

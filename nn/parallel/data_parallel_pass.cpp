@@ -4,8 +4,8 @@
 
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/hooks.h"
-#include "../../tensor/comm/comm_error.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/error.h"
 #include "../../tensor/ops/create.h"
 #include "../../tensor/ops/elementwise/pointwise.h"
 #include "../../tensor/text/log.h"

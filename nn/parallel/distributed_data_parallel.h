@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "../../tensor/comm/communicator.h"
-#include "../../tensor/core/owner.h"
-#include "../../tensor/core/shared.h"
+#include "../../tensor/core/pointers.h"
 #include "../module.h"
 
 namespace mezzo::nn {

@@ -1,4 +1,4 @@
-#include "gan_workload.h"
+#include "net_workloads.h"
 
 #include "../nets/gan_game.h"
 

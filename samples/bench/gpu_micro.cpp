@@ -1,4 +1,4 @@
-#include "gpu_micro.h"
+#include "micro.h"
 
 #include <mezzo.h>
 

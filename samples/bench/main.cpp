@@ -31,7 +31,6 @@
 #include "../common/report_file.h"
 #include "../common/run_options.h"
 #include "../common/table.h"
-#include "gpu_micro.h"
 #include "micro.h"
 #include "ops.h"
 #include "ranks_report.h"

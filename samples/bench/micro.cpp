@@ -2,8 +2,7 @@
 
 #include <mezzo.h>
 
-#include "eigen_baseline.h"
-#include "mixed.h"
+#include "baselines.h"
 #include "stopwatch.h"
 
 namespace samples {

@@ -1,10 +1,13 @@
-// bench --micro: the cost of single operations, and the matrix product compared with Eigen.
+// bench --micro: the cost of single operations against baselines, of mixed precision, and of a
+// GPU's kernels against its limits.
 #pragma once
 
 #include <exception>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "workload.h"
 
 namespace samples {
 
@@ -44,5 +47,14 @@ class MicroResults {
 
 /** Runs all measurements, which takes a few seconds. */
 void run_micro(MicroResults& results);
+
+/** Measures the copy bandwidth, the share of it that optimizer and norms reach, matrix products
+ *  with cuBLASLt's heuristic relative to its fastest algorithm, and captured training steps. The
+ *  targets are for a GPU of the H100's class and --size full. A failed measurement becomes a result
+ *  with an error. */
+void run_gpu_micro(mezzo::Device device, Size size, MicroResults& results);
+
+/** Measures ratios of times with interleaved calls, which takes a few seconds. */
+void measure_mixed_precision(MicroResults& results);
 
 }  // namespace samples

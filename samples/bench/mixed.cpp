@@ -1,9 +1,9 @@
-#include "mixed.h"
+#include "micro.h"
 
 #include <mezzo.h>
 
 #include "../nets/mlp.h"
-#include "adam_baseline.h"
+#include "baselines.h"
 #include "stopwatch.h"
 
 namespace samples {

@@ -1,4 +1,4 @@
-#include "resnet_workload.h"
+#include "net_workloads.h"
 
 namespace samples {
 

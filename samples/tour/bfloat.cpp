@@ -1,9 +1,7 @@
-#include "bfloat.h"
 
 #include <mezzo.h>
 
-#include "small_task.h"
-#include "underflow.h"
+#include "chapters.h"
 
 namespace samples::tour {
 

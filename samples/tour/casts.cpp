@@ -1,4 +1,4 @@
-#include "casts.h"
+#include "chapters.h"
 
 namespace samples::tour {
 

@@ -1,14 +1,5 @@
 #include "chapters.h"
 
-#include "bfloat.h"
-#include "casts.h"
-#include "masters.h"
-#include "number.h"
-#include "overflow.h"
-#include "report.h"
-#include "rounding.h"
-#include "underflow.h"
-
 namespace samples::tour {
 
 std::vector<Chapter> chapters() {

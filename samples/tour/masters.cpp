@@ -1,4 +1,4 @@
-#include "masters.h"
+#include "chapters.h"
 
 #include <mezzo.h>
 

@@ -1,4 +1,4 @@
-#include "number.h"
+#include "chapters.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "overflow.h"
+#include "chapters.h"
 
 #include <mezzo.h>
 

@@ -1,12 +1,10 @@
-#include "report.h"
+#include "chapters.h"
 
 #include <mezzo.h>
 
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-
-#include "small_task.h"
 
 namespace samples::tour {
 

@@ -1,10 +1,9 @@
-#include "rounding.h"
 
 #include <mezzo.h>
 
 #include <cmath>
 
-#include "number.h"
+#include "chapters.h"
 
 namespace samples::tour {
 

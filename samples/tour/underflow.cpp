@@ -1,11 +1,9 @@
-#include "underflow.h"
+#include "chapters.h"
 
 #include <mezzo.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include "small_task.h"
 
 namespace samples::tour {
 

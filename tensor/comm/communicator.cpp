@@ -1,8 +1,8 @@
 #include "communicator.h"
 
 #include <cxxabi.h>
-
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -12,7 +12,6 @@
 #include "../cpu/combine.h"
 #include "../text/log.h"
 #include "../text/text.h"
-#include "comm_error.h"
 #include "engine.h"
 #include "plans.h"
 
@@ -350,6 +349,29 @@ void Communicator::leave_round(const std::exception_ptr& why) const {
   engine_->progress->leave(
       str("left ", round.empty() ? "its work" : round, ": ", description_of(why)));
   end_round();
+}
+
+void Mean::add(double sum, std::int64_t count) {
+  if (count < 0)
+    fail<ValueError>("Mean::add", {.what = "the count is negative", .got = str(count)});
+  if (count == 0) {
+    if (sum == 0 || std::isnan(sum)) return;
+    fail<ValueError>("Mean::add",
+                     {.what = "the sum of no numbers is not 0", .got = str(sum), .expected = "0"});
+  }
+  sum_ += sum;
+  count_ += static_cast<double>(count);
+}
+
+double Mean::value() const {
+  const double mine[] = {sum_, count_};
+  const std::vector<double> all = group_.gather(mine);
+  double sum = 0, count = 0;
+  for (std::size_t i = 0; i < all.size(); i += 2) {
+    sum += all[i];
+    count += all[i + 1];
+  }
+  return sum / count;  // NaN for 0 / 0
 }
 
 }  // namespace mezzo::comm

@@ -1,4 +1,5 @@
-// Communicator: collective operations on tensors, between processes that work together.
+// Communicator: collective operations on tensors, between processes that work together; Mean: the
+// mean of numbers that are spread over them.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../core/macros.h"
-#include "../core/shared.h"
+#include "../core/pointers.h"
 #include "../core/tensor.h"
 #include "reduction.h"
 
@@ -152,6 +154,31 @@ class MZ_API Communicator {
 
   detail::Engine* engine_ = nullptr;  // null: a group of this process alone
   Shared<detail::Group> group_;
+};
+
+/** The mean of numbers that the ranks of a group add, such as the accuracy of an evaluation. */
+class MZ_API Mean {
+ public:
+  /** A mean over the ranks of a group; nothing is added yet. */
+  explicit Mean(Communicator group) : group_(std::move(group)) {}
+
+  /** Adds `count` numbers of this rank by their sum, for example the number of right answers to
+   *  `count` questions. A batch of no samples adds nothing, also where its mean times 0 is NaN.
+   *  Errors: ValueError for a negative count, and for a count of 0 with a sum that is neither 0 nor
+   *  NaN. */
+  void add(double sum, std::int64_t count);
+
+  /** Returns the mean over all ranks; NaN if nothing was added. All ranks call it and get the same
+   *  bits. Precision: the ranks' sums are added in f64, in the order of the ranks, and divided
+   * once: sums of integers are exact below 2^53. */
+  double value() const;
+
+  /** Removes what this rank has added. */
+  void reset() { sum_ = count_ = 0; }
+
+ private:
+  Communicator group_;
+  double sum_ = 0, count_ = 0;  // of this rank
 };
 
 }  // namespace mezzo::comm

@@ -10,7 +10,6 @@
 #include "../device/parallel.h"
 #include "../text/log.h"
 #include "../text/text.h"
-#include "comm_error.h"
 
 namespace mezzo::comm::detail {
 

@@ -5,7 +5,6 @@
 
 #include "../core/error.h"
 #include "../cpu/combine.h"
-#include "comm_error.h"
 
 namespace mezzo::comm::detail {
 

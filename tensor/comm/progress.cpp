@@ -8,7 +8,6 @@
 #include "../core/error.h"
 #include "../text/log.h"
 #include "../text/text.h"
-#include "comm_error.h"
 #include "engine.h"
 #include "plans.h"
 

@@ -4,9 +4,14 @@
 #include "../core/macros.h"
 #include "../device/device.h"
 #include "communicator.h"
-#include "shard.h"
 
 namespace mezzo::comm {
+
+/** Which of `count` equal shares of something belongs to a process. */
+struct Shard {
+  int index = 0;  // from 0
+  int count = 1;  // number of shares
+};
 
 /** The processes that were launched together. A world that is destroyed while an exception leaves
  *  its scope tells the other processes, whose calls then throw a CommError; copies do not. */

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include "../memory/out_of_memory.h"
 #include "../ops/shape/copy.h"
 #include "../ops/shape/view.h"
+#include "../text/log.h"
 #include "../text/text.h"
-#include "api_scope.h"
-#include "recorded_write.h"
+#include "error.h"
 
 namespace mezzo {
 
@@ -364,6 +363,19 @@ OutSpecs infer_elementwise(const OpInfo& info, Inputs in, const void*) {
   for (const Tensor& x : in.subspan(1))
     if (x.defined() && !(x.shape() == shape)) shape = broadcast_with(shape, x.shape(), info, in);
   return {{shape, traits.result == ResultType::truth ? DType::boolean : dtype}};
+}
+
+NestedTrace::~NestedTrace() {
+  if (!observes_) return;
+  TraceHook*& innermost = thread_hooks().trace;
+  if (innermost == this) {
+    innermost = outer_;
+    return;
+  }
+  log_text(Severity::error, out_of_order_);
+  for (auto* inner = dynamic_cast<NestedTrace*>(innermost); inner;
+       inner = dynamic_cast<NestedTrace*>(inner->outer_))
+    if (inner->outer_ == this) inner->outer_ = outer_;
 }
 
 }  // namespace mezzo

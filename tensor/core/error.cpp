@@ -1,7 +1,6 @@
 #include "error.h"
 
 #include "../memory/stack_space.h"
-#include "executing.h"
 
 namespace mezzo {
 
@@ -88,6 +87,22 @@ std::string error_text(std::string_view op, const Complaint& c) {
   if (!c.expected.empty()) text += (c.got.empty() ? "; expected " : ", expected ") + c.expected;
   if (!c.hint.empty()) text += "; " + c.hint;
   return without_controls(text);
+}
+
+namespace {
+thread_local std::string_view outermost_name;
+}  // namespace
+
+ApiScope::ApiScope(std::string_view name) : is_outermost_(outermost_name.empty() && !name.empty()) {
+  if (is_outermost_) outermost_name = name;
+}
+
+ApiScope::~ApiScope() {
+  if (is_outermost_) outermost_name = {};
+}
+
+std::string_view ApiScope::outermost(std::string_view inner) {
+  return outermost_name.empty() ? inner : outermost_name;
 }
 
 }  // namespace mezzo

@@ -2,6 +2,7 @@
 //   op(module.path): what is wrong; got X, expected Y; hint
 #pragma once
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -81,5 +82,43 @@ class MZ_API ModulePathScope {
   std::string_view name_;
   const ModulePathScope* outer_;
 };
+
+/** A scope in which errors of this thread report `name`. The outermost scope with a name wins. */
+class MZ_API ApiScope {
+ public:
+  /** Opens the scope. `name` must outlive it; an empty name has no effect. */
+  explicit ApiScope(std::string_view name);
+  ~ApiScope();
+  ApiScope(const ApiScope&) = delete;
+  ApiScope& operator=(const ApiScope&) = delete;
+
+  /** Returns the name of the outermost scope, or `inner` outside of every scope. */
+  static std::string_view outermost(std::string_view inner);
+
+ private:
+  bool is_outermost_;
+};
+
+/** Returns true inside the call of any module, including modules without a name. */
+MZ_API bool module_is_executing();
+
+/** Processes that work together disagree, one of them failed or does not answer, or the library
+ *  that connects them reports an error. It is final: all later calls that communicate throw it
+ *  again. */
+struct MZ_API CommError : Error {
+  using Error::Error;
+};
+
+/** Returns f(). Errors: those of f; OutOfMemory naming `op` in place of std::bad_alloc and
+ *  std::length_error. */
+template <class F> decltype(auto) or_out_of_memory(std::string_view op, F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    fail<OutOfMemory>(op, {.what = "not enough host memory"});
+  } catch (const std::length_error&) {
+    fail<OutOfMemory>(op, {.what = "not enough host memory"});
+  }
+}
 
 }  // namespace mezzo

@@ -6,8 +6,18 @@
 #include <concepts>
 #include <cstdint>
 
-#include "bits.h"
 #include "macros.h"
+
+namespace mezzo::detail {
+
+/** Returns the bits of `value` as a To, like std::bit_cast, but callable in device code without
+ *  relaxed constexpr. */
+template <class To, class From> MZ_HD constexpr To bits_as(From value) {
+  static_assert(sizeof(To) == sizeof(From));
+  return __builtin_bit_cast(To, value);
+}
+
+}  // namespace mezzo::detail
 
 namespace mezzo {
 

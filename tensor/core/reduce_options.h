@@ -1,7 +1,9 @@
-// Dims, the dimensions that a reduction runs over, and the options of reductions.
+// Dims, the dimensions that a reduction runs over, the options of reductions, and how a loss
+// combines its terms.
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <vector>
@@ -66,5 +68,9 @@ struct ArgReduceOptions {
   std::optional<std::int64_t> dim = {};  // not given: the whole tensor, indexed in row-major order
   bool keepdim = false;                  // keep the reduced dimension, with size 1
 };
+
+/** How a loss combines its terms: one result per term, their sum, their mean, or (kl_div only)
+ *  their sum divided by the size of dimension 0. */
+enum class Reduction : std::uint8_t { none, sum, mean, batchmean };
 
 }  // namespace mezzo

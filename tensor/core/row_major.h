@@ -1,5 +1,5 @@
-// row_major, with_row_major: give a kernel that needs contiguous memory a contiguous form of its
-// operands and of its result. Parsed by g++ and by nvcc.
+// row_major, channels_in and others: bring the operands and the result of a kernel into a layout
+// that it can work with. Parsed by g++ and by nvcc.
 #pragma once
 
 #include <span>
@@ -37,6 +37,18 @@ template <class F> void with_row_major(Tensor& out, F&& f) {
   Tensor y = detail::contiguous_scratch(out);
   f(y);
   detail::copy_into(y, out);
+}
+
+/** Returns x in the element order of a format. For channels-last the returned tensor is a matrix
+ *  with one row of channels per position of each sample. It is a view outside the graph, or a copy;
+ *  undefined if x is undefined. */
+Tensor channels_in(MemoryFormat format, const Tensor& x);
+
+/** Returns x, which has the shape of the kernel result `result`, in the element order of
+ *  `result`. */
+inline Tensor channels_as_in(const Tensor& result, const Tensor& x) {
+  return channels_in(
+      result.is_contiguous() ? MemoryFormat::contiguous : MemoryFormat::channels_last, x);
 }
 
 }  // namespace mezzo

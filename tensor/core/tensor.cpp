@@ -6,10 +6,9 @@
 #include "../device/capture.h"
 #include "../ops/shape/copy.h"
 #include "../text/text.h"
-#include "api_scope.h"
 #include "convert_value.h"
 #include "dispatch.h"
-#include "tensor_list.h"
+#include "error.h"
 
 namespace mezzo {
 

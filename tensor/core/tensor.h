@@ -2,6 +2,7 @@
 // Mathematical functions are free functions in tensor/ops/ops.h.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -14,8 +15,7 @@
 #include "../memory/storage.h"
 #include "dtype.h"
 #include "half.h"
-#include "memory_format.h"
-#include "owner.h"
+#include "pointers.h"
 #include "shape.h"
 #include "tensor_methods.h"
 
@@ -398,5 +398,24 @@ MZ_API Tensor alias(const Tensor& base, const Shape& shape, const Strides& strid
 MZ_API Tensor scalar_operand(double value);
 /** As above, as i64. */
 MZ_API Tensor scalar_operand(std::int64_t value);
+
+/** A view of tensors for the duration of a call; do not store it. Constructors are not inline, as
+ *  those of Shape. */
+class MZ_API TensorList : public std::span<const Tensor> {
+ public:
+  TensorList() = default;
+  TensorList(const Tensor& one);                   // NOLINT: conversion is the point
+  TensorList(std::initializer_list<Tensor> list);  // NOLINT
+  TensorList(const std::vector<Tensor>& list);     // NOLINT
+  TensorList(std::span<const Tensor> list);        // NOLINT
+  TensorList(std::span<Tensor> list);              // NOLINT
+  template <std::size_t N>
+  TensorList(const std::array<Tensor, N>& list) : TensorList(list.data(), N) {}  // NOLINT
+  template <std::size_t N>
+  TensorList(const Tensor (&list)[N]) : TensorList(list + 0, N) {}  // NOLINT
+
+ private:
+  TensorList(const Tensor* first, std::size_t count);
+};
 
 }  // namespace mezzo

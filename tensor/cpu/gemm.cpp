@@ -3,13 +3,12 @@
 // operand that is read few times is not packed if the register blocks can read it in place. If the
 // result is small and the sums are long, the depth is divided as well, and partial sums are added
 // in order. All divisions depend on the shape alone. A product of a single row reads the other
-// operand once and packs nothing as a whole (gemm_row.h).
+// operand once and packs nothing as a whole (gemm_row.cpp).
 #include "gemm.h"
 
 #include "../device/parallel.h"
 #include "gemm_pack.h"
 #include "gemm_panels.h"
-#include "gemm_row.h"
 #include "gemm_tile.h"
 #include "kept_panels.h"
 #include "workspace.h"

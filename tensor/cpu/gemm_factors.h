@@ -6,7 +6,7 @@
 
 #include "../core/dtype.h"
 #include "../core/numerics.h"
-#include "../device/tile_unit.h"
+#include "../device/cpu_isa.h"
 #include "simd.h"
 
 namespace mezzo::cpu_kernels {

@@ -1,7 +1,7 @@
 // Columns whose terms are adjacent in memory are dot products, several at a time. Other columns are
 // read in place, or packed a few kilobytes at a time, which stay in the L1 cache. Packing a whole
 // strip, as other products do, writes and reads the matrix once more.
-#include "gemm_row.h"
+#include "gemm_panels.h"
 
 #include <algorithm>
 #include <cstring>

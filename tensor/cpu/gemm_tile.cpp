@@ -3,7 +3,7 @@
 // g++ 12 passes only 8 of the 64 bytes of a configuration to its own function.
 #include "gemm_tile.h"
 
-#include "../device/tile_unit.h"
+#include "../device/cpu_isa.h"
 
 #if defined(__AVX512BF16__)
 

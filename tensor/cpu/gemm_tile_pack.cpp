@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../device/tile_unit.h"
+#include "../device/cpu_isa.h"
 #include "gemm_tile.h"
 
 #if defined(__AVX512BF16__)

@@ -6,7 +6,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "../core/bits.h"
 #include "../core/half.h"
 
 namespace mezzo::cpu_kernels {

@@ -21,7 +21,6 @@
 #include "../core/error.h"
 #include "../core/numerics.h"
 #include "../text/log.h"
-#include "tile_unit.h"
 
 /** The functions of the kernels that other code calls, made by tensor/cpu/variants/variants.py. */
 struct MezzoKernelTable {

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "../core/error.h"
-#include "../memory/out_of_memory.h"
 #include "../text/text.h"
 
 namespace mezzo::io {

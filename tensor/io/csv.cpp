@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../memory/out_of_memory.h"
+#include "../core/error.h"
 #include "../text/text.h"
 #include "byte_reader.h"
 

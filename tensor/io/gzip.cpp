@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "../core/error.h"
-#include "../memory/out_of_memory.h"
 #include "../text/text.h"
 
 #if MZ_HAS_ZLIB

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "../memory/out_of_memory.h"
+#include "../core/error.h"
 #include "../text/text.h"
 #include "atomic_file.h"
 #include "byte_reader.h"

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "../core/dispatch.h"
-#include "../memory/out_of_memory.h"
+#include "../core/error.h"
 #include "../text/text.h"
 #include "atomic_file.h"
 #include "npy.h"

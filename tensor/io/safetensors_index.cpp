@@ -1,4 +1,4 @@
-#include "safetensors_index.h"
+#include "safetensors_stream.h"
 
 #include <filesystem>
 #include <unordered_map>

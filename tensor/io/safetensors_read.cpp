@@ -8,7 +8,6 @@
 #include "byte_reader.h"
 #include "safetensors.h"
 #include "safetensors_header.h"
-#include "safetensors_index.h"
 #include "safetensors_stream.h"
 #include "utf8.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "../core/owner.h"
+#include "../core/pointers.h"
 #include "../core/tensor.h"
 
 namespace mezzo {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "../core/bits.h"
+#include "../core/half.h"
 #include "../core/macros.h"
 
 namespace mezzo::math {

@@ -2,7 +2,6 @@
 // double forms of <cmath>. Parsed by g++ and by nvcc.
 #pragma once
 
-#include "area.h"
 #include "erf.h"
 #include "exp.h"
 #include "inverse.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "../core/bits.h"
+#include "../core/half.h"
 #include "../core/macros.h"
 
 namespace mezzo::math {

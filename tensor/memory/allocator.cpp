@@ -3,13 +3,14 @@
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "../core/error.h"
+#include "../core/guard_list.h"
 #include "../device/backend.h"
 #include "../text/text.h"
 #include "address_sanitizer.h"
@@ -126,6 +127,21 @@ void tune_malloc() {
   mallopt(M_TRIM_THRESHOLD, kKeep);
   if (mallopt(M_MMAP_THRESHOLD, kKeep) == 0)
     mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the maximum of older glibc versions
+}
+
+MemoryHook*& MemoryHook::innermost() {
+  static constinit thread_local MemoryHook* hook = nullptr;
+  return hook;
+}
+
+MemoryHook::MemoryHook() : outer_(std::exchange(innermost(), this)) {
+  open_.fetch_add(1, std::memory_order_relaxed);
+}
+
+MemoryHook::~MemoryHook() {
+  open_.fetch_sub(1, std::memory_order_relaxed);
+  close_guard(innermost(), *this, &MemoryHook::outer_,
+              "memory hooks must be destroyed in reverse order of construction");
 }
 
 }  // namespace mezzo

@@ -7,7 +7,7 @@
 #include "../core/error.h"
 #include "../device/capture.h"
 #include "../text/text.h"
-#include "memory_hook.h"
+#include "allocator.h"
 
 namespace mezzo {
 

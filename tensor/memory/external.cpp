@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "../core/checked_size.h"
-#include "../core/memory_format.h"
+#include "../core/shape.h"
 #include "../text/text.h"
 #include "dlpack_layout.h"
 

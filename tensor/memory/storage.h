@@ -8,7 +8,7 @@
 #include <functional>
 #include <memory>
 
-#include "../core/refcount.h"
+#include "../core/pointers.h"
 #include "../device/device.h"
 #include "allocator.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "../core/api_scope.h"
+#include "../core/error.h"
 #include "../device/capture.h"
 #include "../text/text.h"
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "../core/api_scope.h"
 #include "../core/checked_size.h"
 #include "../core/dispatch.h"
+#include "../core/error.h"
 #include "../text/text.h"
 #include "elementwise/operators.h"
 #include "elementwise/selection.h"

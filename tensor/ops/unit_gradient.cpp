@@ -4,7 +4,7 @@
 
 #include "../core/dispatch.h"
 #include "../device/capture.h"
-#include "../device/queue_order.h"
+#include "../device/queues.h"
 #include "create.h"
 
 namespace mezzo {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "../core/bits.h"
+#include "../core/half.h"
 #include "../core/macros.h"
 #include "philox_stream.h"
 

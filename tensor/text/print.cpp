@@ -3,17 +3,130 @@
 #include "print.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <ostream>
 #include <vector>
 
 #include "../core/dispatch.h"
-#include "print_number.h"
+#include "../core/half.h"
 #include "text.h"
 
 namespace mezzo {
 
 namespace {
+
+// Numbers with the fewest digits that distinguish a value from its neighbours of the same dtype, up
+// to a limit.
+
+/** A decimal number: abs(x) = d.ddd * 10^exponent. */
+struct Decimal {
+  std::string digits;
+  int exponent = 0;
+};
+
+/** Parses "d.ddde+xx". */
+Decimal parse(std::string_view text) {
+  const std::size_t e = text.find('e');
+  Decimal decimal;
+  for (const char c : text.substr(0, e))
+    if (c != '.') decimal.digits += c;
+  decimal.exponent = std::atoi(std::string(text.substr(e + 1)).c_str());
+  return decimal;
+}
+
+template <class T> Decimal shortest_standard(T x) {
+  char buffer[64];
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific).ptr;
+  return parse({buffer, static_cast<std::size_t>(end - buffer)});
+}
+
+/** Returns the shortest decimal that reads back as the same value, by trial; for the 16-bit
+ *  types. */
+template <class T> Decimal shortest_by_trial(float x) {
+  char buffer[64];
+  for (int digits = 0;; ++digits) {
+    std::snprintf(buffer, sizeof buffer, "%.*e", digits, static_cast<double>(x));
+    if (static_cast<float>(T(std::strtof(buffer, nullptr))) == x) return parse(buffer);
+  }
+}
+
+Decimal shortest(double x, DType dtype) {
+  const double size = std::fabs(x);
+  switch (dtype) {
+    case DType::f16: return shortest_by_trial<Half>(static_cast<float>(size));
+    case DType::bf16: return shortest_by_trial<BFloat16>(static_cast<float>(size));
+    case DType::f32: return shortest_standard(static_cast<float>(size));
+    case DType::f64:
+    case DType::boolean:
+    case DType::u8:
+    case DType::i32:
+    case DType::i64: break;
+  }
+  return shortest_standard(size);
+}
+
+std::string without_trailing_zeros(std::string text) {
+  text.erase(text.find_last_not_of('0') + 1);
+  return text;
+}
+
+std::string formatted(const char* format, int precision, double x) {
+  char buffer[512];
+  const int n = std::snprintf(buffer, sizeof buffer, format, precision, x);
+  return {buffer, static_cast<std::size_t>(n)};
+}
+
+const char* sign_of(double x) { return std::signbit(x) ? "-" : ""; }
+
+/** Returns "12.5", "3.", "-0.25": with a point, without trailing zeros, at most `precision` digits
+ *  after the point. x is finite. */
+std::string positional(double x, DType dtype, int precision) {
+  Decimal d = shortest(x, dtype);
+  const int count = static_cast<int>(d.digits.size());
+  if (count - 1 - d.exponent > precision)
+    return without_trailing_zeros(formatted("%#.*f", precision, x));
+  const std::size_t before = static_cast<std::size_t>(d.exponent < 0 ? 1 : d.exponent + 1);
+  if (d.exponent < 0) d.digits.insert(0, static_cast<std::size_t>(-d.exponent), '0');
+  if (d.digits.size() < before)
+    d.digits = formatted("%.*f", 0, std::fabs(x));  // integers with all digits
+  return without_trailing_zeros(sign_of(x) + d.digits.substr(0, before) + "." +
+                                d.digits.substr(before));
+}
+
+/** Returns "1.25e-07": one digit before the point, at most `precision` after it, at least two in
+ *  the exponent. x is finite. */
+std::string scientific(double x, DType dtype, int precision) {
+  Decimal d = shortest(x, dtype);
+  if (static_cast<int>(d.digits.size()) - 1 > precision)
+    d = parse(formatted("%#.*e", precision, std::fabs(x)));
+  const std::string digits =
+      without_trailing_zeros(d.digits.substr(0, 1) + "." + d.digits.substr(1));
+  const std::string exponent = str(std::abs(d.exponent));
+  return str(sign_of(x), digits, d.exponent < 0 ? "e-" : "e+", exponent.size() < 2 ? "0" : "",
+             exponent);
+}
+
+/** Returns a single number with all its digits: "0.1", "100.0", "1e-05", "nan". */
+std::string standing_alone(double x, DType dtype) {
+  if (std::isnan(x)) return "nan";
+  if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
+  constexpr int kAll = 400;
+  const double size = std::fabs(x);
+  if (size == 0 || (size >= 1e-4 && size < 1e16)) {
+    const std::string text = positional(x, dtype, kAll);
+    return text.back() == '.' ? text + "0" : text;
+  }
+  std::string text = scientific(x, dtype, kAll);
+  const std::size_t point = text.find(".e");
+  if (point != std::string::npos) text.erase(point, 1);
+  return text;
+}
+
+// ---- tensors ---------------------------------------------------------------------------------
 
 /** A tensor's elements on the CPU, and the choice of those that are shown. */
 class Shown {
@@ -106,9 +219,8 @@ class FloatWords final : public Words {
 
   std::string word(std::int64_t offset) const override {
     const double v = x_.real(offset);
-    if (!std::isfinite(v))
-      return padded(detail::standing_alone(v, x_.dtype()), before_ + after_ + 1);
-    if (x_.rank() == 0) return detail::standing_alone(v, x_.dtype());
+    if (!std::isfinite(v)) return padded(standing_alone(v, x_.dtype()), before_ + after_ + 1);
+    if (x_.rank() == 0) return standing_alone(v, x_.dtype());
     return scientific_ ? scientific_word(v) : positional_word(v);
   }
 
@@ -129,7 +241,7 @@ class FloatWords final : public Words {
     x_.for_each([&](std::int64_t at) {
       const double v = x_.real(at);
       if (!std::isfinite(v))
-        not_finite = std::max(not_finite, detail::standing_alone(v, x_.dtype()).size());
+        not_finite = std::max(not_finite, standing_alone(v, x_.dtype()).size());
       else
         measure(v);
     });
@@ -138,8 +250,8 @@ class FloatWords final : public Words {
   }
 
   void measure(double v) {
-    const std::string text = scientific_ ? detail::scientific(v, x_.dtype(), precision_)
-                                         : detail::positional(v, x_.dtype(), precision_);
+    const std::string text =
+        scientific_ ? scientific(v, x_.dtype(), precision_) : positional(v, x_.dtype(), precision_);
     const std::size_t point = text.find('.'), e = std::min(text.find('e'), text.size());
     before_ = std::max(before_, point);
     fraction_ = std::max(fraction_, e - point - 1);
@@ -147,14 +259,14 @@ class FloatWords final : public Words {
   }
 
   std::string positional_word(double v) const {
-    std::string text = detail::positional(v, x_.dtype(), precision_);
+    std::string text = positional(v, x_.dtype(), precision_);
     const std::size_t point = text.find('.');
     text.append(after_ - (text.size() - point - 1), ' ');
     return padded(text, before_ + 1 + after_);
   }
 
   std::string scientific_word(double v) const {
-    std::string text = detail::scientific(v, x_.dtype(), precision_);
+    std::string text = scientific(v, x_.dtype(), precision_);
     const std::size_t point = text.find('.'), e = text.find('e');
     text.insert(e + 2, exponent_ - (text.size() - e - 2), '0');
     text.insert(e, fraction_ - (e - point - 1), '0');

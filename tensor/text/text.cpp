@@ -1,6 +1,7 @@
 #include "text.h"
 
 #include <charconv>
+#include <ctime>
 
 namespace mezzo::detail {
 
@@ -21,3 +22,15 @@ void append(std::string& out, double v) { append_number(out, v); }
 void append(std::string& out, long double v) { append_number(out, v); }
 
 }  // namespace mezzo::detail
+
+namespace mezzo {
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+}  // namespace mezzo

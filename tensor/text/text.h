@@ -1,4 +1,5 @@
-// str(...): joins values into one string; a substitute for std::format, which g++ 12 lacks.
+// str(...): joins values into one string; a substitute for std::format, which g++ 12 lacks. And the
+// time of day as text.
 #pragma once
 
 #include <concepts>
@@ -59,5 +60,8 @@ std::string str(const A& a, const B& b, const Rest&... rest) {
   (detail::append(out, rest), ...);
   return out;
 }
+
+/** Returns the time in UTC as ISO 8601 has it: "2026-11-23T10:00:00Z". */
+std::string utc_now();
 
 }  // namespace mezzo

@@ -1,5 +1,5 @@
 // What is said where ranks are in different operations.
-#include "../../tensor/comm/frame.h"
+#include "../../tensor/comm/job.h"
 
 #include "../support/catch.h"
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "../../cuda/runtime/place.h"
+#include "../../cuda/runtime/failed_call.h"
 #include "../../tensor/core/macros.h"
 
 namespace mezzo::emulator {

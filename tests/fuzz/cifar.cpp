@@ -1,5 +1,5 @@
 // Fuzzes CIFAR-10's binary files: they are read or rejected with a FormatError.
-#include "../../nn/data/cifar.h"
+#include "../../nn/data/image_sets.h"
 
 #include <filesystem>
 

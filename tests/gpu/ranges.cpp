@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "../../tensor/core/nested_trace.h"
+#include "../../tensor/core/dispatch.h"
 #include "../emulator/counters.h"
 #include "../support/catch.h"
 #include "../support/throws.h"

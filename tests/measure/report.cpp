@@ -8,8 +8,8 @@
 #include <mezzo.h>
 #include <unistd.h>
 
+#include "../../measure/report/findings.h"
 #include "../../measure/report/run_data.h"
-#include "../../measure/report/verdict.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
 

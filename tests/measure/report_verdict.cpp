@@ -4,7 +4,7 @@
 #include <mezzo.h>
 #include <unistd.h>
 
-#include "../../measure/report/verdict.h"
+#include "../../measure/report/findings.h"
 #include "../support/catch.h"
 #include "../support/random_training.h"
 

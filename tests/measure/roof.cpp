@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../../measure/cache_size.h"
 #include "../../measure/stopwatch.h"
 #include "../../tensor/ops/create.h"
 #include "../../tensor/ops/matmul/matmul.h"

@@ -1,5 +1,5 @@
 // The synthetic digits data set.
-#include "../../nn/data/digits.h"
+#include "../../nn/data/image_sets.h"
 
 #include <array>
 

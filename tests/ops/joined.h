@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../../tensor/core/nested_trace.h"
+#include "../../tensor/core/dispatch.h"
 #include "samples.h"
 
 namespace cases::joined {

@@ -1,7 +1,7 @@
 // Texts as character indices, and the nets that generate them.
 #include "../../samples/common/text.h"
 
-#include "../../samples/nets/char_gpt_writer.h"
+#include "../../samples/nets/char_gpt.h"
 #include "../io/files.h"
 #include "../support/catch.h"
 #include "../support/throws.h"

@@ -4,16 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "../../samples/tour/bfloat.h"
-#include "../../samples/tour/casts.h"
 #include "../../samples/tour/chapters.h"
-#include "../../samples/tour/masters.h"
-#include "../../samples/tour/number.h"
-#include "../../samples/tour/overflow.h"
-#include "../../samples/tour/report.h"
-#include "../../samples/tour/rounding.h"
-#include "../../samples/tour/small_task.h"
-#include "../../samples/tour/underflow.h"
 #include "../io/files.h"
 #include "../support/catch.h"
 

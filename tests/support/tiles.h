@@ -1,7 +1,7 @@
 // TileModel: computes products by tiles in a scope by the model of the CPU's instructions.
 #pragma once
 
-#include "../../tensor/device/tile_unit.h"
+#include "../../tensor/device/cpu_isa.h"
 
 /** Sets models_tiles() and restores it. */
 class TileModel {

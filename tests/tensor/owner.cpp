@@ -1,9 +1,8 @@
 // The pointers of public headers: Owner and Shared.
-#include "../../tensor/core/owner.h"
+#include "../../tensor/core/pointers.h"
 
 #include <utility>
 
-#include "../../tensor/core/shared.h"
 #include "../support/catch.h"
 
 using namespace mezzo;

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <set>
 
-#include "../../../tensor/core/api_scope.h"
 #include "../../../tensor/core/dispatch.h"
+#include "../../../tensor/core/error.h"
 #include "../../../tensor/text/log.h"
 #include "../../../tensor/text/text.h"
 #include "../../attach.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../../../tensor/core/channel_matrix.h"
+#include "../../../tensor/core/row_major.h"
 #include "../../../tensor/cpu/moments.h"
 #include "../../../tensor/math/exp.h"
 #include "../../../tensor/math/safe_sum.h"

@@ -17,8 +17,8 @@
 #include "../../../tensor/math/safe_sum.h"
 #include "../../runtime/device.h"
 #include "../axes.h"
+#include "../host_lines.h"
 #include "../lines.h"
-#include "../reduce_plan.h"
 
 namespace mezzo::gpu {
 

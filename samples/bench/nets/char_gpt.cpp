@@ -1,7 +1,7 @@
 // The workload of char_gpt: a transformer.
 #include "../../nets/char_gpt.h"
 
-#include "../text_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

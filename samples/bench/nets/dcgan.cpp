@@ -1,5 +1,5 @@
 // The workload of dcgan: a generator and a discriminator.
-#include "../gan_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

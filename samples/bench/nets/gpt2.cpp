@@ -1,6 +1,6 @@
 // The workload of gpt2: nn::models::gpt2 on characters. At size full it has GPT-2's smallest size,
 // with a vocabulary that is a multiple of 64.
-#include "../text_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

@@ -1,7 +1,7 @@
 // The workload of mnist --net lenet: a convolutional net.
 #include "../../nets/lenet.h"
 
-#include "../digits_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

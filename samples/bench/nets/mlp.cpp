@@ -1,7 +1,7 @@
 // The workload of mnist --net mlp: a multi-layer perceptron.
 #include "../../nets/mlp.h"
 
-#include "../digits_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

@@ -1,5 +1,5 @@
 // The workload of ResNet-18 with CIFAR's 3x3 stem and images of 32 x 32.
-#include "../resnet_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

@@ -1,6 +1,6 @@
 // The workload of ResNet-50 with ImageNet's stem (7x7 with stride 2, pooling). At size full, the
 // images are 224 x 224.
-#include "../resnet_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

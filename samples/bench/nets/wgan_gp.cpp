@@ -1,5 +1,5 @@
 // The workload of dcgan --gradient-penalty, with double backward in every step.
-#include "../gan_workload.h"
+#include "../net_workloads.h"
 
 namespace samples {
 

@@ -15,8 +15,8 @@
 #include "../index/index.h"
 #include "../matmul/matmul.h"
 #include "../norm/line_scale.h"
-#include "../reduce/norm_gradient.h"
 #include "../reduce/reduce.h"
+#include "../reduce/reduce_gradient.h"
 #include "../require.h"
 #include "../wide.h"
 

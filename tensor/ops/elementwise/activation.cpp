@@ -2,7 +2,6 @@
 
 #include "common_dtype.h"
 #include "glu.h"
-#include "one_operand.h"
 #include "prelu.h"
 
 namespace mezzo {

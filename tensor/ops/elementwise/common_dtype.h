@@ -3,6 +3,8 @@
 // is; a selected number is rounded once.
 #pragma once
 
+#include "../../core/elementwise.h"
+#include "../../core/elementwise_info.h"
 #include "../../core/tensor.h"
 
 namespace mezzo {
@@ -21,3 +23,8 @@ Tensor rounded_once(const Tensor& x, const Tensor& other);
 double in_dtype_of(const Tensor& x, double number);
 
 }  // namespace mezzo
+
+/** Defines function(x) and its in-place form. The lists of tensor/elementwise/ use it. */
+#define MZ_DEFINE_FUNCTION(function, Op)                        \
+  Tensor function(const Tensor& x) { return apply<op::Op>(x); } \
+  const Tensor& function##_(const Tensor& self) { return apply_in_place<op::Op>({}, self); }

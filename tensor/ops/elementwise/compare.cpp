@@ -1,9 +1,9 @@
 #include "compare.h"
 
-#include "../../core/api_scope.h"
 #include "../../core/dispatch.h"
 #include "../../core/elementwise.h"
 #include "../../core/elementwise_info.h"
+#include "../../core/error.h"
 #include "../../text/text.h"
 #include "../reduce/reduce.h"
 #include "common_dtype.h"

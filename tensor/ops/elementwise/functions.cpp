@@ -1,7 +1,7 @@
 #include "functions.h"
 
 #include "../../text/text.h"
-#include "one_operand.h"
+#include "common_dtype.h"
 
 namespace mezzo {
 

@@ -1,6 +1,6 @@
 #include "rounding.h"
 
-#include "one_operand.h"
+#include "common_dtype.h"
 
 namespace mezzo {
 

@@ -1,9 +1,9 @@
 // Shape rules of the ops on class indices.
 #include "classes.h"
 
-#include "../../core/api_scope.h"
 #include "../../core/checked_size.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
 #include "../reduce/arg_reduce.h"

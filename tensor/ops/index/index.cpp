@@ -1,9 +1,9 @@
 // Shape rules, gradients and public functions of the ops in index.h.
 #include "index.h"
 
-#include "../../core/api_scope.h"
 #include "../../core/checked_size.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
 #include "../create.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "../../core/api_scope.h"
 #include "../../core/checked_size.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
 #include "../create.h"

@@ -12,7 +12,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "../../core/api_scope.h"
+#include "../../core/error.h"
 #include "../../core/row_major.h"
 #include "../../device/parallel.h"
 #include "../../text/text.h"

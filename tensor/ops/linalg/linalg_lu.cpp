@@ -1,6 +1,6 @@
 // Gradients of solutions, inverses and determinants. And the composite of solve.
-#include "../../core/api_scope.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../text/text.h"
 #include "../elementwise/operators.h"
 #include "../matmul/matmul.h"

@@ -1,6 +1,6 @@
 // The gradient of the QR decomposition.
-#include "../../core/api_scope.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../text/text.h"
 #include "../create.h"
 #include "../elementwise/operators.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../core/op.h"
-#include "../../core/reduction.h"
+#include "../../core/reduce_options.h"
 
 namespace mezzo {
 

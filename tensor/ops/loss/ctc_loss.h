@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "../../core/op.h"
-#include "../../core/reduction.h"
+#include "../../core/reduce_options.h"
 #include "../../core/tensor.h"
 
 namespace mezzo {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "../../core/op.h"
-#include "../../core/reduction.h"
+#include "../../core/reduce_options.h"
 #include "../../core/tensor.h"
 
 namespace mezzo {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "../../core/op.h"
-#include "../../core/reduction.h"
+#include "../../core/reduce_options.h"
 
 namespace mezzo {
 

@@ -3,7 +3,7 @@
 // warning once.
 #pragma once
 
-#include "../../core/reduction.h"
+#include "../../core/reduce_options.h"
 #include "../../core/tensor.h"
 #include "loss.h"
 

@@ -7,8 +7,8 @@
 // with respect to these sums, so the result may have other consumers.
 #pragma once
 
-#include "../../core/mlp_activation.h"
 #include "../elementwise/activation.h"
+#include "matmul.h"
 #include "product.h"
 
 namespace mezzo::op {

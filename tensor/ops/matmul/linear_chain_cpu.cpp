@@ -1,7 +1,7 @@
 // Kernels of the links of a linear chain: a product, then the steps that a GPU library may fuse.
 #include "linear_chain.h"
 
-#include "product_cpu.h"
+#include "product.h"
 
 namespace mezzo::op {
 

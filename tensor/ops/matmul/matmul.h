@@ -5,13 +5,21 @@
 // DtypeError.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "../../core/mlp_activation.h"
 #include "../../core/op.h"
 #include "../../core/tensor.h"
 
 namespace mezzo {
+
+/** The activation after each layer of an mlp. gelu_tanh is the tanh approximation of gelu. */
+enum class MlpActivation : std::uint8_t { none, relu, sigmoid, gelu, gelu_tanh };
+
+/** Returns true for both forms of gelu. */
+constexpr bool is_gelu(MlpActivation activation) {
+  return activation == MlpActivation::gelu || activation == MlpActivation::gelu_tanh;
+}
 
 /** Returns the matrix product of the last two dimensions; the others are a batch and broadcast. A
  *  1-D tensor is a row on the left and a column on the right; the result lacks that dimension. Two

@@ -53,3 +53,11 @@ struct ProductPlan {
 ProductPlan plan(const Product& product);
 
 }  // namespace mezzo::op
+
+namespace mezzo::cpu_kernels {
+
+/** Computes the product. The entries of a batch run sequentially if they are large, else they are
+ *  distributed over threads. */
+void run_product(const op::ProductPlan& plan);
+
+}  // namespace mezzo::cpu_kernels

@@ -1,5 +1,5 @@
 // Kernels of the matrix products: matmul, linear, addmm and related ops.
-#include "product_cpu.h"
+#include "product.h"
 
 #include <algorithm>
 

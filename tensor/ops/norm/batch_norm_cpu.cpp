@@ -7,12 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "../../core/channel_matrix.h"
 #include "../../core/convert_value.h"
+#include "../../core/row_major.h"
 #include "../../cpu/block_map.h"
 #include "../../cpu/channel_runs.h"
 #include "batch_norm_gradient_cpu.h"
-#include "channel_moments_cpu.h"
 #include "line_statistics_cpu.h"
 
 namespace mezzo {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "../../core/channel_matrix.h"
+#include "../../core/row_major.h"
 #include "../../cpu/channel_runs.h"
 
 namespace mezzo::cpu_kernels {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../../comm/communicator.h"
-#include "../../core/api_scope.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
 #include "../create.h"

@@ -5,7 +5,7 @@
 
 #include "batch_norm.h"
 #include "batch_norm_gradient_cpu.h"
-#include "channel_moments_cpu.h"
+#include "line_statistics_cpu.h"
 
 namespace mezzo {
 

@@ -1,8 +1,8 @@
 // multinomial: classes drawn with given probabilities.
 #include <limits>
 
-#include "../../core/api_scope.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../text/text.h"
 #include "../elementwise/functions.h"
 #include "../elementwise/operators.h"

@@ -6,11 +6,11 @@
 #include <numeric>
 #include <type_traits>
 
-#include "../../core/api_scope.h"
 #include "../../core/dispatch.h"
 #include "../../core/elementwise_info.h"
+#include "../../core/error.h"
 #include "../../core/registry.h"
-#include "../../random/draw.h"
+#include "../../random/generator.h"
 #include "../../text/text.h"
 #include "../elementwise/operators.h"
 #include "../elementwise/selection.h"

@@ -7,8 +7,8 @@
 #include "../elementwise/operators.h"
 #include "../require.h"
 #include "../wide.h"
-#include "norm_gradient.h"
 #include "reduce.h"
+#include "reduce_gradient.h"
 
 namespace mezzo::op {
 

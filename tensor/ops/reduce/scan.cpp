@@ -5,8 +5,8 @@
 #include "../../core/registry.h"
 #include "../elementwise/operators.h"
 #include "../wide.h"
+#include "reduce_gradient.h"
 #include "reduce_support.h"
-#include "running_product.h"
 
 namespace mezzo::op {
 

@@ -11,9 +11,8 @@
 #include "../elementwise/operators.h"
 #include "../elementwise/pointwise.h"
 #include "../wide.h"
-#include "norm_gradient.h"
+#include "reduce_gradient.h"
 #include "reduce_support.h"
-#include "running_product.h"
 
 namespace mezzo::op {
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "../../core/api_scope.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../core/registry.h"
 #include "../../device/backend.h"
 #include "../../device/capture.h"

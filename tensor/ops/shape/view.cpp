@@ -5,8 +5,8 @@
 
 #include "../../core/checked_size.h"
 #include "../../core/dispatch.h"
+#include "../../core/error.h"
 #include "../../core/registry.h"
-#include "../../memory/out_of_memory.h"
 #include "../../text/text.h"
 
 namespace mezzo {

@@ -1,8 +1,0 @@
-// The headers that an op struct outside the library needs: include this, write the struct, call
-// apply<MyOp>(...). The op has its own precision tag, gradient and op info.
-// See also: tensor/core/elementwise.h (elementwise op structs), tensor/core/op.h (other op
-// structs).
-#pragma once
-
-#include "../tensor/core/dispatch.h"
-#include "../tensor/ops/elementwise/elementwise_rule.h"
