@@ -1,4 +1,5 @@
-// mnist: trains a net on digits at one level of mixed precision. It is the simplest sample.
+// mnist: trains a net on digits at one level of mixed precision. It is the simplest sample with
+// options; resnet.cpp shows several processes.
 //   mnist --net lenet --opt-level O2 --data DIR
 #include <mezzo.h>
 
@@ -47,33 +48,25 @@ void print_result(const Options& o, const RunFigures& r, double share_right) {
             << " skipped, loss scale " << fixed(r.loss_scale, 0) << "\n";
 }
 
-template <class Net>
-int train(const Options& o, const data::Split& digits, const Device device,
-          const comm::World& world) {
+template <class Net> int train(const Options& o, const data::Split& digits, const Device device) {
   Net net;
   net.to(device);
-  // Several processes compute the statistics of batch norm over the batches of all.
-  nn::convert_sync_batch_norm(net);
   // Construct the optimizer from the f32 net. initialize() converts both to the level.
   optim::Adam optimizer(net.parameters(), {.lr = o.lr});
   auto session = amp::initialize(net, optimizer, {.opt_level = o.run.level, .verbosity = 0});
-  // Several processes started by mpirun each take their share of the data and average gradients.
-  const nn::DistributedDataParallel parallel(net);
-  data::Batches batches = digits.train.batches({.size = o.batch,
-                                                .seed = static_cast<std::uint64_t>(o.run.seed),
-                                                .shard = world.shard(),
-                                                .device = device});
+  data::Batches batches = digits.train.batches(
+      {.size = o.batch, .seed = static_cast<std::uint64_t>(o.run.seed), .device = device});
 
   // Everything that the next step depends on is listed here, so that a run can be saved and resumed
   // bitwise.
   Run run(o.net, o.run,
           {.model = net, .optimizer = optimizer, .session = session, .loader = batches},
           {.total_steps = o.epochs * batches.size(), .samples = o.batch});
-  if (!o.run.quiet && world.is_main()) std::cerr << digits.train.notice() << "\n";
+  if (!o.run.quiet) std::cerr << digits.train.notice() << "\n";
   while (!run.finished()) {
     const std::int64_t epoch = batches.epoch() + 1;
     for (const Batch& batch : batches) {
-      const Tensor loss = cross_entropy(parallel(batch.x), batch.y);
+      const Tensor loss = cross_entropy(net(batch.x), batch.y);
       optimizer.zero_grad();
       // The loss scale prevents underflow of small gradients in f16. At the end of the call, the
       // gradients are unscaled and checked for overflow.
@@ -89,21 +82,18 @@ int train(const Options& o, const data::Split& digits, const Device device,
   }
   const double share_right = accuracy(net, digits.test);
   run.note("accuracy", share_right);
-  const RunFigures figures = run.finish();
-  if (world.is_main()) print_result(o, figures, share_right);
+  print_result(o, run.finish(), share_right);
   return run.exit_status();
 }
 
 int load_and_train(const Options& o) {
-  const comm::World world = comm::init();
   const Device device = prepare(o.run);
   const data::Split digits =
       load_digits(o.data, o.train, o.test, static_cast<std::uint64_t>(o.run.seed));
   if (o.batch > digits.train.size())
     throw UsageError(
         str("--batch ", o.batch, " is larger than the data: ", digits.train.size(), " digits"));
-  return o.net == "mlp" ? train<Mlp>(o, digits, device, world)
-                        : train<LeNet>(o, digits, device, world);
+  return o.net == "mlp" ? train<Mlp>(o, digits, device) : train<LeNet>(o, digits, device);
 }
 
 }  // namespace

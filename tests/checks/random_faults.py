@@ -25,8 +25,8 @@ SEED = int(os.environ.get('MEZZO_RANDOM_SEED', 1))
 SIGNALS = ('SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGTERM', 'SIGINT', 'SIGSTOP')
 SECONDS = 300  # for one job, on any machine
 # A rank that is stopped ends the job after MEZZO_COMM_TIMEOUT_S. So many steps that all faults hit.
-SETTINGS = ['--net', 'mlp', '--train', '1024', '--test', '50', '--batch', '8', '--opt-level', 'O2',
-            '--quiet', '--epochs', str(max(2, FAULTS // 2))]
+SETTINGS = ['--width', '2', '--plain', '--train', '1024', '--test', '50', '--batch', '8',
+            '--opt-level', 'O2', '--quiet', '--epochs', str(max(2, FAULTS // 2))]
 
 
 def command(program, *more):
@@ -87,7 +87,7 @@ def left_after(program, folder, seconds):
 def main(folder, mpi_library):
     expect = Expectations()
     require_mpi(expect, mpi_library)
-    program, draw = Path(folder).resolve() / 'mnist', random.Random(SEED)
+    program, draw = Path(folder).resolve() / 'resnet', random.Random(SEED)
     whole = run(command(program), env=ENVIRONMENT, timeout=SECONDS)
     expect(whole.returncode == 0, 'a training without faults succeeds', whole.stdout)
     with tempfile.TemporaryDirectory() as place:

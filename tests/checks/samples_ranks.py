@@ -18,9 +18,9 @@ from check import Expectations, run, skip
 
 DIGITS = ['--train', '192', '--epochs', '1', '--batch', '16']
 TRAININGS = {
-    'mlp': ['mnist', '--net', 'mlp', '--test', '50', '--opt-level', 'O2', *DIGITS],
-    'lenet': ['mnist', '--net', 'lenet', '--test', '50', '--opt-level', 'O5', *DIGITS],
-    'resnet': ['resnet', '--width', '4', '--test', '16', '--opt-level', 'O1', *DIGITS],
+    'resnet_o1': ['resnet', '--width', '4', '--test', '16', '--opt-level', 'O1', *DIGITS],
+    'resnet_o2': ['resnet', '--width', '4', '--test', '50', '--opt-level', 'O2', '--plain', *DIGITS],
+    'resnet_o5': ['resnet', '--width', '4', '--test', '50', '--opt-level', 'O5', *DIGITS],
     'dcgan': ['dcgan', '--width', '4', '--opt-level', 'O1', *DIGITS],
     'wgan_gp': ['dcgan', '--gradient-penalty', '--width', '4', '--opt-level', 'O4', *DIGITS],
     'char_gpt': ['char_gpt', '--config', 'tiny', '--steps', '6', '--accumulate', '2', '--dropout',
@@ -60,7 +60,7 @@ def main(folder, library):
                first.stdout + second.stdout)
 
     with tempfile.TemporaryDirectory() as place:
-        words = [*TRAININGS['lenet'], '--save', place, '--quiet']
+        words = [*TRAININGS['resnet_o5'], '--save', place, '--quiet']
         whole = start(2, [*words[:-3], '--quiet'])
         part = start(2, [*words, '--steps', '3'])
         expect(part.returncode == 0, 'two ranks save a checkpoint', part.stdout)
@@ -72,7 +72,7 @@ def main(folder, library):
             expect(other.returncode == 0 and len(results(other.stdout)) == 1,
                    f'{ranks} rank(s) resume a checkpoint of two', other.stdout)
 
-    wrong = start(2, ['mnist', '--opt-level', 'O9'])
+    wrong = start(2, ['resnet', '--opt-level', 'O9'])
     expect(wrong.returncode != 0 and 'unknown level' in wrong.stdout, 'wrong usage ends the job',
            wrong.stdout)
     wrong = start(2, ['char_lstm', '--save', 'folder'])
@@ -80,8 +80,8 @@ def main(folder, library):
            'char_lstm refuses to save in several processes', wrong.stdout)
 
     with tempfile.TemporaryDirectory() as place:
-        command = mpirun(2, [str(Path(folder) / 'mnist'), '--net', 'mlp', '--epochs', '1000',
-                             '--save', place, '--save-every', '1', '--quiet'])
+        command = mpirun(2, [str(Path(folder) / 'resnet'), '--width', '2', '--batch', '8',
+                             '--epochs', '1000', '--save', place, '--save-every', '1', '--quiet'])
         job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         deadline = time.time() + SECONDS
         while not (Path(place) / 'latest').exists() and time.time() < deadline:
