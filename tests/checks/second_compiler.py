@@ -2,10 +2,14 @@
 
 Usage: second_compiler.py BUILD_DIR COMPILER
 
-Reads compile_commands.json and parses each file once with its own options. The library's sources
-are parsed without their precompiled header, so that a missing #include fails here.
+Reads compile_commands.json and parses each file once with its own options, except kernels that the
+build has translated for the emulated device, which nvcc parses. The library's sources are parsed
+without the precompiled header of the build, so that a missing #include fails here: only headers
+that a file reaches by its own includes are precompiled.
 """
+import functools
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -20,6 +24,7 @@ STRICT = ['-Wno-unknown-warning-option', '-Werror']
 WITHOUT_MEANING = ('-MD', '-fpch-deps', '-fpch-preprocess', '-fcolor-diagnostics',
                    '-fdiagnostics-color=always', '-fno-gnu-unique', '-fno-tree-pre',
                    '-fno-thread-jumps')
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # Options that take the next word and do not affect the meaning of the code.
 WITH_WORD = ('-o', '-MF', '-MQ', '-MT', '-c')
 
@@ -38,16 +43,41 @@ def options_of(entry):
             yield word
 
 
-def with_public_header(compiler, entries, folder):
-    """Returns {options without paths: additional options that use a precompiled mezzo.h}."""
-    additions = {}
-    for number, options in enumerate({settings_of(entry) for entry in entries if is_users(entry)}):
+@functools.cache
+def reached(path):
+    """Returns the headers of the project that a file includes, directly or by other headers."""
+    found, new = set(), {path}
+    while new:
+        includes = {(folder / name).resolve() for one in new for folder in (one.parent, ROOT)
+                    for name in INCLUDE.findall(one.read_text(encoding='utf-8'))}
+        new = {one for one in includes if one.is_file()} - found
+        found |= new
+    return found
+
+
+def shared_header(entry):
+    """Returns the header that is precompiled for a file, or None."""
+    if is_users(entry):
+        return ROOT / 'mezzo.h'
+    header = ROOT / 'tensor' / 'core' / 'dispatch.h'
+    source = (Path(entry['directory']) / entry['file']).resolve()
+    return header if header in reached(source) else None
+
+
+def with_headers(compiler, entries, folder):
+    """Returns {(header, options without paths): additional options that use it precompiled}."""
+    wanted = {(shared_header(entry), settings_of(entry)): None for entry in entries}
+    wanted = [(header, options) for header, options in wanted if header]
+
+    def precompiled(job):
+        number, (header, options) = job
         parsed = Path(folder) / f'{number}.pch'
         done = run(
-            [compiler, *options, *STRICT, '-x', 'c++-header', ROOT / 'mezzo.h', '-o', parsed])
-        if done.returncode == 0:  # otherwise each file reports the error
-            additions[options] = ['-include-pch', parsed]
-    return additions
+            [compiler, *options, *STRICT, '-x', 'c++-header', header, '-o', parsed])
+        # otherwise each file reports the error
+        return ['-include-pch', parsed] if done.returncode == 0 else []
+
+    return dict(zip(wanted, in_parallel(precompiled, enumerate(wanted))))
 
 
 def is_users(entry):
@@ -67,13 +97,14 @@ def main(build, compiler):
     entries = json.loads((Path(build) / 'compile_commands.json').read_text(encoding='utf-8'))
     entries = {
         entry['file']: entry
-        for entry in entries if not entry['output'].endswith('.gch')
+        for entry in entries
+        if not entry['output'].endswith('.gch') and not entry['file'].startswith('tests/emulator/')
     }.values()
     with tempfile.TemporaryDirectory() as folder:
-        additions = with_public_header(compiler, entries, folder) if 'clang' in compiler else {}
+        additions = with_headers(compiler, entries, folder) if 'clang' in compiler else {}
 
         def complaint(entry):
-            parsed = additions.get(settings_of(entry), []) if is_users(entry) else []
+            parsed = additions.get((shared_header(entry), settings_of(entry)), [])
             done = run(
                 [compiler, *options_of(entry), *STRICT, *parsed, '-fsyntax-only', entry['file']],
                 cwd=entry['directory'])
