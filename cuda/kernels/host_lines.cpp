@@ -54,7 +54,7 @@ namespace {
 constexpr std::int64_t kChunk = 4096;        // smallest number of elements per block
 constexpr std::int64_t kEnoughBlocks = 512;  // enough to keep a GPU busy
 
-void cut(Reduction& r) {
+void cut(ReductionPlan& r) {
   const std::int64_t length = r.reduced.count;
   r.chunk_length = length;
   const std::int64_t blocks = r.blocks();
@@ -67,8 +67,8 @@ void cut(Reduction& r) {
 
 }  // namespace
 
-Reduction reduction_of(const Tensor& x, std::uint32_t dims) {
-  Reduction r;
+ReductionPlan reduction_of(const Tensor& x, std::uint32_t dims) {
+  ReductionPlan r;
   bool across = false;
   r.data = x.raw_data();
   r.dtype = x.dtype();

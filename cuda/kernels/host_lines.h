@@ -1,5 +1,5 @@
-// Axes, Lines and Reduction: dimensions of a tensor, its lines along one of them, and the plan of a
-// reduction, each with the distribution over threads. Parsed by g++ and by nvcc.
+// Axes, Lines and ReductionPlan: dimensions of a tensor, its lines along one of them, and the plan of
+// a reduction, each with the distribution over threads. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "../../tensor/core/row_major.h"
@@ -56,7 +56,7 @@ struct Axes {
 
 /** Plan of a reduction. It depends on the shape alone, and so do the order of additions and every
  *  bit of the results, whatever the strides. */
-struct Reduction {
+struct ReductionPlan {
   const void* data = nullptr;
   DType dtype = DType::f32;
   Axes kept, reduced;  // results and the elements of each, both in row-major order
@@ -69,5 +69,5 @@ struct Reduction {
 };
 
 /** Returns the plan for the dimensions of x in `dims` (bit i: dimension i). */
-Reduction reduction_of(const Tensor& x, std::uint32_t dims);
+ReductionPlan reduction_of(const Tensor& x, std::uint32_t dims);
 }  // namespace mezzo::gpu

@@ -22,7 +22,7 @@ template <class C> struct Total {
  *  same order. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    dot_kernel(const __grid_constant__ Reduction x, const __grid_constant__ Reduction y,
+    dot_kernel(const __grid_constant__ ReductionPlan x, const __grid_constant__ ReductionPlan y,
                const Total<C> r, C* partial) {
   MZ_SHARED(C, sums, kSpreadThreads);
   const ReduceWalk walk(x);
@@ -43,7 +43,7 @@ void inner_products(Inputs in, Outputs out, const NoAttrs&) {
   shape.push_back(in[0].shape().back());
   const Tensor a = in[0].detach().expand(shape), b = in[1].detach().expand(shape);
   const std::uint32_t last = 1u << (shape.rank() - 1);
-  Reduction x = reduction_of(a, last), y = reduction_of(b, last);
+  ReductionPlan x = reduction_of(a, last), y = reduction_of(b, last);
   visit_compute(out[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const Total<C> r{Array(out[0])};
     reduce_by(x, r, out[0].device(), [&](const Grid& grid, C* partial) {

@@ -211,7 +211,7 @@ bool sum_packs(const Tensor& input, std::uint32_t dims, const PackedSum& sum) {
   if (!are_packs(of_rows ? reduced.count : kept.count, input.dtype())) return false;
   const Tensor x = aligned(row_major(input));
   const runtime::Stream stream = current_stream(x.device());
-  const Reduction plan = reduction_of(x, dims);
+  const ReductionPlan plan = reduction_of(x, dims);
   visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
     if (of_rows) {
       const RowParts rows = RowParts::of(kept.count, reduced.count, x.dtype());

@@ -25,12 +25,12 @@ namespace mezzo::gpu {
 /** The calling thread's result and its elements. Every thread of the block must construct it;
  *  threads beyond the last result have no elements. */
 struct ReduceWalk {
-  const Reduction& plan;
+  const ReductionPlan& plan;
   Role at;
   std::int64_t chunk, result;
   bool has_result;
 
-  __device__ explicit ReduceWalk(const Reduction& p)
+  __device__ explicit ReduceWalk(const ReductionPlan& p)
       : plan(p),
         at(role_in(p.spread)),
         chunk(blockIdx.x % p.chunks),
@@ -70,7 +70,7 @@ concept Rescalable = requires(const R& r, typename R::State state) {
 /** Returns the state of some elements of a result: every `step`th from `begin` on. Not inlined:
  * this is the slow way. */
 template <class R>
-__device__ __noinline__ typename R::State repeated(const Reduction& plan, const R& r,
+__device__ __noinline__ typename R::State repeated(const ReductionPlan& plan, const R& r,
                                                    std::int64_t result, std::int64_t begin,
                                                    std::int64_t step) {
   const std::int64_t base = place_of(plan.kept, result);
@@ -86,7 +86,7 @@ __device__ __noinline__ typename R::State repeated(const Reduction& plan, const 
 /** Stores a result that one block has the elements of, or repeats the reduction first. `state` is
  *  that of all elements, in each thread of the result. All threads of the block must call it. */
 template <class R>
-__device__ void finish_safely(const Reduction& plan, const R& r, const Spread& spread, Role at,
+__device__ void finish_safely(const ReductionPlan& plan, const R& r, const Spread& spread, Role at,
                               std::int64_t result, bool has_result, typename R::State state,
                               typename R::State* room) {
   using State = typename R::State;
@@ -103,7 +103,8 @@ __device__ void finish_safely(const Reduction& plan, const R& r, const Spread& s
 
 template <class R>
 __global__ void __launch_bounds__(kSpreadThreads)
-    reduce_kernel(const __grid_constant__ Reduction plan, const R r, typename R::State* partial) {
+    reduce_kernel(const __grid_constant__ ReductionPlan plan, const R r,
+                  typename R::State* partial) {
   using State = typename R::State;
   MZ_SHARED(State, states, kSpreadThreads);
   const ReduceWalk walk(plan);
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Combines the states of a result's chunks, one block per result. The plan has the elements. */
 template <class R>
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_kernel(const __grid_constant__ Reduction plan, const typename R::State* partial,
+    join_kernel(const __grid_constant__ ReductionPlan plan, const typename R::State* partial,
                 std::int64_t chunks, const R r) {
   using State = typename R::State;
   MZ_SHARED(State, states, kSpreadThreads);
@@ -150,7 +151,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Calls run(partial) to launch the kernel of a reduction, and combines the states of the chunks of
  *  each result where there are several; `partial` is null for one. The plan has the elements. */
 template <class R, class Run>
-void reduce_chunks(const Reduction& plan, std::int64_t results, std::int64_t chunks, const R& r,
+void reduce_chunks(const ReductionPlan& plan, std::int64_t results, std::int64_t chunks, const R& r,
                    Device device, const Run& run) {
   using State = typename R::State;
   if (chunks == 1) return run(static_cast<State*>(nullptr));
@@ -165,7 +166,7 @@ void reduce_chunks(const Reduction& plan, std::int64_t results, std::int64_t chu
 /** Calls run(grid, partial) to launch the kernel of a plan, and combines the states of the chunks
  *  where there are several. */
 template <class R, class Run>
-void reduce_by(const Reduction& plan, const R& r, Device device, const Run& run) {
+void reduce_by(const ReductionPlan& plan, const R& r, Device device, const Run& run) {
   if (plan.results() == 0) return;
   const Grid grid{.blocks = plan.blocks(), .threads = plan.spread.threads()};
   reduce_chunks(plan, plan.results(), plan.chunks, r, device,
@@ -174,7 +175,7 @@ void reduce_by(const Reduction& plan, const R& r, Device device, const Run& run)
 
 /** Reduces the dimensions of x in `dims`; `r` stores the results. */
 template <class R> void reduce(const Tensor& x, std::uint32_t dims, const R& r) {
-  const Reduction plan = reduction_of(x, dims);
+  const ReductionPlan plan = reduction_of(x, dims);
   reduce_by(plan, r, x.device(), [&](const Grid& grid, typename R::State* partial) {
     launch(&reduce_kernel<R>, grid, current_stream(x.device()), plan, r, partial);
   });
