@@ -1,5 +1,5 @@
-// Axes, Lines and ReductionPlan: dimensions of a tensor, its lines along one of them, and the plan of
-// a reduction, each with the distribution over threads. Parsed by g++ and by nvcc.
+// Axes, Lines and ReductionPlan: dimensions of a tensor, its lines along one of them, and the plan
+// of a reduction, each with the distribution over threads. Parsed by g++ and by nvcc.
 #pragma once
 
 #include "../../tensor/core/row_major.h"
