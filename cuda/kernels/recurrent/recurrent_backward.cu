@@ -1,9 +1,10 @@
 // The CUDA kernels of a recurrent layer's gradients: backward through time, in one launch
 // (recurrent_persistent.h) or step by step, then one product over all steps for each weight and for
 // the input.
+#include "../../../tensor/core/row_major.h"
+#include "../../../tensor/ops/matmul/linear_chain.h"
 #include "../../../tensor/ops/recurrent/recurrent_formulas_cpu.h"
 #include "../../attach.h"
-#include "../reduce/reduce.h"
 #include "recurrent.h"
 #include "recurrent_library.h"
 #include "recurrent_persistent.h"
@@ -119,18 +120,6 @@ __global__ void __launch_bounds__(kMoveThreads)
               lstm_result(s.gates[(i * 4 + 3) * s.hidden + u], s.extra[i * s.hidden + u]));
 }
 
-template <class C> struct ColumnSum {
-  using Value = C;
-  using State = C;
-  Array out;
-  std::int64_t first;
-
-  __device__ State identity() const { return C(0); }
-  __device__ State add(State a, C x, std::int64_t) const { return a + x; }
-  __device__ State combine(State a, State b) const { return a + b; }
-  __device__ void finish(std::int64_t at, State s) const { out.store<C>(first + at, s); }
-};
-
 /** The gradients with compute type C. */
 template <class C> class LayerBackward {
  public:
@@ -174,8 +163,7 @@ template <class C> class LayerBackward {
     if (wanted_[2]) store_state(gc_, hidden_, out_[2]);
     if (wanted_[0]) input_gradient();
     weight_gradients();
-    if (wants(Parameter::kDbih)) bias_gradient(input_gates_, Parameter::kDbih);
-    if (wants(Parameter::kDbhh)) bias_gradient(hidden_gates_, Parameter::kDbhh);
+    bias_gradients();
   }
 
  private:
@@ -322,8 +310,25 @@ template <class C> class LayerBackward {
     if (wants(Parameter::kDwhr)) weight_gradient(projected_, size_, raw_, Parameter::kDwhr);
   }
 
-  void bias_gradient(const Tensor& g, Parameter to) {
-    reduce(g, 1u, ColumnSum<C>{Array(out_[3]), places_[to].offset});
+  /** Returns the part of the parameters' gradient that belongs to a bias. */
+  Tensor bias(Parameter which) const {
+    return alias(out_[3], {columns_}, {1}, out_[3].impl()->offset + places_[which].offset);
+  }
+
+  /** Computes the sums of the gates' gradients over all rows. Both biases have the same ones,
+   *  except those of a GRU. */
+  void bias_gradients() {
+    const bool both = wants(Parameter::kDbih) && wants(Parameter::kDbhh);
+    if (wants(Parameter::kDbih)) {
+      Tensor sums = bias(Parameter::kDbih);
+      op::sum_columns(input_gates_, sums);
+    }
+    if (!wants(Parameter::kDbhh)) return;
+    Tensor sums = bias(Parameter::kDbhh);
+    if (both && !is_gru())
+      mezzo::detail::copy_into(bias(Parameter::kDbih), sums);
+    else
+      op::sum_columns(hidden_gates_, sums);
   }
 
   Inputs in_;
