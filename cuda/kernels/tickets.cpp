@@ -17,7 +17,7 @@ namespace {
 Tensor new_tickets(Device device) {
   const CategoryScope scope(MemoryCategory::workspace);
   Tensor counters = empty_tensor({kTickets}, DType::i32, device);
-  copy_elements(scalar_operand(0.0), counters);
+  fill_elements(counters, 0);
   return counters;
 }
 

@@ -16,6 +16,8 @@
 
 namespace mezzo::data {
 
+namespace {
+
 /** The random numbers of one call of a transform: one draw of the default generator. */
 class Draw {
  public:
@@ -39,8 +41,6 @@ class Draw {
   PhiloxStream stream_;
   std::uint64_t next_ = 0;
 };
-
-namespace {
 
 void require_dims(const char* op, const Tensor& image, int dims) {
   if (image.dim() < dims)

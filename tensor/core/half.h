@@ -8,7 +8,9 @@
 
 #include "macros.h"
 
-namespace mezzo::detail {
+namespace mezzo {
+
+namespace detail {
 
 /** Returns the bits of `value` as a To, like std::bit_cast, but callable in device code without
  *  relaxed constexpr. */
@@ -16,12 +18,6 @@ template <class To, class From> MZ_HD constexpr To bits_as(From value) {
   static_assert(sizeof(To) == sizeof(From));
   return __builtin_bit_cast(To, value);
 }
-
-}  // namespace mezzo::detail
-
-namespace mezzo {
-
-namespace detail {
 
 /** Layout of an IEEE-754 style binary format. */
 template <class Bits, int kMantissaBits, int kExponentBits> struct FloatFormat {

@@ -42,22 +42,6 @@ def must(command, **options):
     return done.stdout
 
 
-def kernel_source(name, folder):
-    """Returns the CUDA source of that name, made in the folder if the build makes it."""
-    template = ROOT / 'cuda/kernels/elementwise/kernels.cu.in'
-    family = name.removeprefix('elementwise_')
-    lists = dict(re.findall(r'^MZ_ELEMENTWISE_OPS\((\w+), (\w+)\)$',
-                            (ROOT / 'tensor/ops/list.inc').read_text(encoding='utf-8'), re.M))
-    if family == name or family not in lists:
-        return next((ROOT / 'cuda/kernels').rglob(f'{name}.cu'))
-    text = template.read_text(encoding='utf-8')
-    for key, value in (('ROOT', str(ROOT)), ('NAME', family), ('LIST', lists[family])):
-        text = text.replace(f'@{key}@', value)
-    source = Path(folder) / f'{name}.cu'
-    source.write_text(text, encoding='utf-8')
-    return source
-
-
 def copy_sources(folder):
     """Copies what a build of the library reads to a new folder."""
     Path(folder).mkdir(parents=True)

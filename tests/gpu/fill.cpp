@@ -151,6 +151,7 @@ constexpr InFlight kInFlight[] = {
     {"axpby_kernel", 16},
     {"copy_kernel", 0, kAnyLayout},
     {"copy_packs_kernel", 16},
+    {"fill_kernel", 0, "loads nothing"},
     {"forward_bf16_packs_kernel", 16},
     {"forward_kernel", 0, kAnyLayout},
     {"forward_packs_kernel", 16},

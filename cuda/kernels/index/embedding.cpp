@@ -18,7 +18,7 @@ void embedding(Inputs in, Outputs out, const op::Embedding::Attrs&) {
 }
 
 void embedding_grad(Inputs in, Outputs out, const op::EmbeddingGrad::Attrs& attrs) {
-  copy_elements(scalar_operand(0.0), out[0]);
+  fill_elements(out[0], 0);
   const Names names("embedding_grad", in[0], out[0], 0, attrs.rows);
   add_rows(Rows::plain(in[1], 0, in[1].dim() - 1), names, attrs.rows,
            Rows::indexed(out[0], IndexedDims(1u, 2)), compute_dtype(out[0].dtype()),

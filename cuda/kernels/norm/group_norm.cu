@@ -11,14 +11,12 @@ namespace mezzo::gpu {
 
 namespace {
 
-void fill(Tensor& x, double value) { copy_elements(scalar_operand(value), x); }
-
 void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
   const Tensor x = aligned(row_major(in[0])), weight = row_major(in[1]), bias = row_major(in[2]);
   const Sizes s(x.shape());
   const std::int64_t groups = out[1].shape()[1];
   if (x.numel() == 0) {  // the number of channels may be arbitrary
-    for (int i = 1; i <= 3; ++i) fill(out[i], std::numeric_limits<double>::quiet_NaN());
+    for (int i = 1; i <= 3; ++i) fill_elements(out[i], std::numeric_limits<double>::quiet_NaN());
     return;
   }
   const std::int64_t per_group = s.channels / groups;
@@ -105,7 +103,7 @@ void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
   const Sizes s(held.x.shape());
   const std::int64_t groups = held.mean.shape()[1];
   if (held.x.numel() == 0) {
-    for (int i = 1; i <= 2; ++i) fill(out[i], 0);
+    for (int i = 1; i <= 2; ++i) fill_elements(out[i], 0);
     return;
   }
   visit_floating_compute(held.x.dtype(), [&]<class C>(std::type_identity<C>) {

@@ -34,7 +34,7 @@ Channels in_one_chunk(Channels c) {
 
 void channel_moments(Inputs in, Outputs out, const NoAttrs&) {
   const Tensor x = channels_in(in[0].memory_format(), in[0]);
-  if (x.numel() == 0) return copy_elements(scalar_operand(0.0), out[0]);
+  if (x.numel() == 0) return fill_elements(out[0], 0);
   const Sizes s(x.shape());
   const Channels lines = spread_channels(s.samples, s.channels, s.inner);
   const runtime::Stream stream = current_stream(x.device());
