@@ -1,14 +1,17 @@
-// ObjectList: the argument type by which initialize and scale_loss take one or several models or
-// optimizers.
+// ObjectList, Parts: the argument types by which functions take one or several objects.
 #pragma once
 
 #include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "../tensor/core/macros.h"
+#include "../tensor/core/pointers.h"
 
 namespace mezzo::amp {
 
@@ -85,6 +88,42 @@ template <class Base> class ObjectList : public std::vector<Base*> {
   ObjectList(std::initializer_list<std::reference_wrapper<Base>> objects) {
     for (const std::reference_wrapper<Base>& object : objects) this->push_back(&object.get());
   }
+};
+
+/** One object, or several by name: `.model = net`, `.model = {{"generator", g},
+ *  {"discriminator", d}}`. Does not own the objects: they must outlive it. */
+template <class T> class MZ_API Parts {
+ public:
+  /** An object and its name. */
+  struct Entry {
+    /** Refers to the object, without copying it. */
+    Entry(std::string its_name, T& it) : name(std::move(its_name)), object(&it) {}
+    std::string name;  // empty for a single object
+    T* object;         // never null; not owned
+  };
+
+  /** Contains no objects. */
+  Parts() = default;
+  /** Refers to a single object, without a name. */
+  template <std::derived_from<T> U>
+  Parts(U& one) : Parts(&static_cast<T&>(one)) {}  // NOLINT: conversion is the point
+  /** Refers to several objects by name. */
+  Parts(std::initializer_list<Entry> several);
+
+  /** Returns the address of the first Entry, in the order given. */
+  const Entry* begin() const;
+  /** Returns the address past the last Entry. */
+  const Entry* end() const;
+  /** Returns the number of objects. */
+  std::size_t size() const;
+  /** Returns true if it refers to no object, as each part of a new Training. */
+  bool empty() const { return size() == 0; }
+
+ private:
+  explicit Parts(T* one);
+
+  struct Entries;  // hidden: a vector of each type slows down the compilation of every user
+  Shared<const Entries> entries_;  // null: none
 };
 
 }  // namespace mezzo::amp

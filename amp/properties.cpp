@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "../tensor/device/cpu_isa.h"
+#include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
 #include "scaling/scale_call.h"
 
@@ -183,6 +184,34 @@ std::vector<std::pair<std::string, std::string>> further_texts(const Properties&
           {"min_loss_scale", text_of(p.min_loss_scale)},
           {"max_loss_scale", str(p.max_loss_scale)},
           {"check_static_overflow", str(p.check_static_overflow, "")}};
+}
+
+std::map<std::string, std::string> texts_of(const Properties& p) {
+  if (!p.enabled) return {{"enabled", "false"}};
+  std::map<std::string, std::string> out;
+  for (const auto& texts : {property_texts(p), further_texts(p)})
+    out.insert(texts.begin(), texts.end());
+  return out;
+}
+
+OptionChanges option_changes(std::map<std::string, std::string> was,
+                             std::map<std::string, std::string> is) {
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [name, value] : was) both[name].first = value;
+  for (const auto& [name, value] : is) both[name].second = value;
+  const auto text = [](const std::string& value) {
+    return value.empty() ? "not there" : io::quote(value);
+  };
+  OptionChanges out;
+  for (const auto& [name, values] : both)
+    if (values.first != values.second)
+      out.text += str(out.text.empty() ? "" : ", ", name, " was ", text(values.first), " and is ",
+                      text(values.second), " now");
+  const std::string dynamic = scale_text(kDynamic);
+  out.drops_masters = was["master_weights"] == "true" && is["master_weights"] != "true";
+  out.drops_scales =
+      !out.text.empty() && !(was["loss_scale"] == dynamic && is["loss_scale"] == dynamic);
+  return out;
 }
 
 std::string scale_text(double scale) {

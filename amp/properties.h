@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -140,6 +141,17 @@ MZ_API std::string explanation(const Properties& resolved);
 MZ_API std::vector<std::pair<std::string, std::string>> property_texts(const Properties& resolved);
 /** Returns names and values of the other options that the numbers of a training depend on. */
 MZ_API std::vector<std::pair<std::string, std::string>> further_texts(const Properties& resolved);
+/** Returns all of these by name; of disabled properties only that they are. */
+MZ_API std::map<std::string, std::string> texts_of(const Properties& resolved);
+/** The differences between two texts_of(), and what they do to a state that was saved before. */
+struct OptionChanges {
+  std::string text;           // `loss_scale was "dynamic" and is "1.0" now`; empty if equal
+  bool drops_masters = true;  // of the saved state
+  bool drops_scales = true;   // of the saved state
+};
+/** Compares two texts_of(). */
+MZ_API OptionChanges option_changes(std::map<std::string, std::string> was,
+                                    std::map<std::string, std::string> is);
 /** Returns what differs from the level's defaults: "Overrides: loss_scale = 128.0, level says
  *  dynamic", or "Overrides: none". */
 MZ_API std::string overrides_text(const Properties& resolved);

@@ -7,6 +7,7 @@
 
 #include "../autograd/gradient_receiver.h"
 #include "../optim/late_leaves.h"
+#include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
 #include "diagnose/explain.h"
 #include "scaling/amp_optimizer_state.h"
@@ -435,12 +436,41 @@ SessionCore& current_core() {
 
 StateDict Session::state_dict() const { return saved_scalers(core()); }
 void Session::load_state_dict(const StateDict& saved) { staged_scalers(core(), saved)(); }
-std::function<void()> Session::stage_state_dict(const StateDict& saved) const {
-  return staged_scalers(core(), saved);
-}
 void Session::check_state_dict(const StateDict& saved) const { (void)checked_entries(saved); }
+std::function<void()> Session::stage(const mezzo::StateDict& saved) const {
+  StateDict by_scaler;
+  for (const auto& [name, number] : saved.numbers) {
+    const std::size_t dot = std::min(name.rfind('.'), name.size());
+    by_scaler[name.substr(0, dot)][name.substr(std::min(dot + 1, name.size()))] = number;
+  }
+  for (const std::string& name : saved.tensors.names()) by_scaler[name];
+  return staged_scalers(core(), by_scaler);
+}
 StateDict state_dict() { return saved_scalers(current_core()); }
 void load_state_dict(const StateDict& saved) { staged_scalers(current_core(), saved)(); }
+
+void require_sessions(std::string_view op, const Parts<Session>& sessions,
+                      const Parts<optim::Optimizer>& optimizers,
+                      const Parts<const nn::Module>& models) {
+  for (const auto& session : sessions)
+    if (!session.object->core().live)
+      fail<StateError>(op, {.what = "a session is closed", .got = io::quote(session.name)});
+  const auto require = [&](const nn::AttachedSession* core, const char* what,
+                           std::string_view which) {
+    for (const auto& session : sessions)
+      if (&session.object->core() == core) return;
+    fail<ValueError>(op,
+                     {.what = str(what, " belongs to a session that is not in .session"),
+                      .got = std::string(which),
+                      .hint = "add the session to .session; training cannot resume without it"});
+  };
+  for (const auto& optimizer : optimizers)
+    if (const auto amp = AmpOptimizerState::of(*optimizer.object); amp && amp->core->enabled())
+      require(amp->core.get(), "an optimizer", optimizer.object->type_name());
+  for (const auto& model : models)
+    for (const nn::Module& module : model.object->modules())
+      if (module.attached_to()) require(module.attached_to(), "a model", model.object->kind());
+}
 
 std::string Session::explain() const { return amp::explain(core()); }
 

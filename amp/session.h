@@ -8,6 +8,7 @@
 #include <string>
 
 #include "../nn/module.h"
+#include "../tensor/core/state_dict.h"
 #include "../tensor/text/log.h"
 #include "autocast/casting.h"
 #include "object_list.h"
@@ -25,7 +26,9 @@ using optim::StepResult;
 /** One or several models. */
 using ModelList = ObjectList<const nn::Module>;
 
-/** State of the loss scalers by name: "loss_scaler0" -> {"loss_scale", "unskipped"}. */
+/** State of the loss scalers in the form of apex's amp.state_dict(): "loss_scaler0" ->
+ *  {"loss_scale", "unskipped"}. In a mezzo::StateDict they are the numbers
+ *  "loss_scaler0.loss_scale" and "loss_scaler0.unskipped". */
 using StateDict = std::map<std::string, std::map<std::string, double>>;
 
 /** Activates a session's op casts on the calling thread until the end of the scope. Threads other
@@ -76,8 +79,8 @@ class MZ_API Session {
   std::string explain() const;
   /** Throws what load_state_dict would throw, and changes nothing. */
   void check_state_dict(const StateDict& saved) const;
-  /** Checks and prepares a load. The returned function performs it and does not allocate. */
-  std::function<void()> stage_state_dict(const StateDict& saved) const;
+  /** Checks a state as load_state_dict() does. Returns the load, which does not allocate. */
+  std::function<void()> stage(const mezzo::StateDict& saved) const;
   /** Ends the session. Closing again does nothing. Errors: StateError inside an open scale_loss
    *  scope. */
   void close();

@@ -8,6 +8,7 @@
 
 #include "../nn/module.h"
 #include "autocast/casting.h"
+#include "object_list.h"
 #include "properties.h"
 #include "scaling/loss_scaler.h"
 #include "scaling/scope_gradients.h"
@@ -16,6 +17,7 @@
 namespace mezzo::amp {
 
 class AmpOptimizerState;
+class Session;
 
 /** State of one session. */
 struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
@@ -58,5 +60,11 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   /** Returns the dotted name of a parameter in the session's models; empty if it is in none. */
   std::string name_of(const Tensor& param) const;
 };
+
+/** Throws unless each of these optimizers and models that belongs to a session belongs to one of
+ *  `sessions`, which are open. Errors: ValueError; StateError for a closed session. */
+void require_sessions(std::string_view op, const Parts<Session>& sessions,
+                      const Parts<optim::Optimizer>& optimizers,
+                      const Parts<const nn::Module>& models);
 
 }  // namespace mezzo::amp

@@ -73,7 +73,7 @@ struct ExponentialMovingAverage::State {
   /** Restores the weights. Allocates only if the model was converted or moved while swapped. */
   void swap_back() {
     if (!weights.writes().fit()) stage_weights(fitting_slots());
-    weights.commit();
+    weights();
     weights = {};
     for (Average& average : averages) average.weight = {};
     swapped = false;
@@ -131,7 +131,7 @@ void ExponentialMovingAverage::swap() {
     average.weight = slots[i].saved_value().clone();
   }
   state_->stage_weights(slots);
-  averages.commit();
+  averages();
   state_->swapped = true;
 }
 
@@ -166,7 +166,7 @@ StateDict ExponentialMovingAverage::state_dict() const {
   return saved;
 }
 
-void ExponentialMovingAverage::check_state_dict(const StateDict& saved) const {
+std::function<void()> ExponentialMovingAverage::stage(const StateDict& saved) const {
   state_->require_unswapped("loading");
   std::string wrong;
   const auto add = [&](const char* what, const std::string& name) {
@@ -186,12 +186,9 @@ void ExponentialMovingAverage::check_state_dict(const StateDict& saved) const {
   }
   for (const StateDict::Entry& entry : saved)
     if (!known.contains(entry.first)) add("unexpected", entry.first);
+  for (const auto& [name, number] : saved.numbers) add("unexpected", name);
   if (!wrong.empty())
     fail<ValueError>(kName, {.what = "the saved averages do not fit the model", .got = wrong});
-}
-
-std::function<void()> ExponentialMovingAverage::stage_state_dict(const StateDict& saved) {
-  check_state_dict(saved);
   const NoGradNoCasts plain_ops;
   PendingWrites writes;
   for (const Average& average : state_->averages)
@@ -202,10 +199,6 @@ std::function<void()> ExponentialMovingAverage::stage_state_dict(const StateDict
         writes->commit();
         state->updates = count;
       };
-}
-
-void ExponentialMovingAverage::load_state_dict(const StateDict& saved) {
-  stage_state_dict(saved)();
 }
 
 }  // namespace mezzo::nn

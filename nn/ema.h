@@ -72,12 +72,12 @@ class MZ_API ExponentialMovingAverage {
   /** Loads what state_dict() returned.
    *  Errors: ValueError that lists missing and unexpected names and wrong shapes; StateError while
    *  swapped. Nothing changes on error. */
-  void load_state_dict(const StateDict& saved);
-  /** Checks values as load_state_dict() does, and returns a function that writes them without
-   *  allocating. Nothing changes before its call. */
-  std::function<void()> stage_state_dict(const StateDict& saved);
+  void load_state_dict(const StateDict& saved) { stage(saved)(); }
+  /** Checks and converts a state as load_state_dict() does. Returns the load, which does not
+   *  allocate. */
+  std::function<void()> stage(const StateDict& saved) const;
   /** Throws if load_state_dict() would throw, and changes nothing. */
-  void check_state_dict(const StateDict& saved) const;
+  void check_state_dict(const StateDict& saved) const { (void)stage(saved); }
 
  private:
   struct State;

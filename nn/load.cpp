@@ -1,4 +1,4 @@
-// Module::state_dict, Module::load_state_dict and their staged and checking forms.
+// Module::state_dict, Module::stage and Module::load_state_dict.
 #include "load.h"
 
 #include <optional>
@@ -93,7 +93,9 @@ StateDict renamed(std::string_view op, const StateDict& values, const LoadOption
                          value);
   }
   prefixes.require_used(op, "rename");
-  return StateDict(std::move(entries));
+  StateDict out(std::move(entries));
+  out.numbers = values.numbers;
+  return out;
 }
 
 /** Removes the slots and values whose names options.skip has. Errors: ValueError for an entry that
@@ -134,6 +136,7 @@ Plan plan_of(const std::vector<Slot>& slots, const StateDict& values) {
   for (const Slot& slot : slots) known.insert(slot.name);
   for (const StateDict::Entry& entry : values)
     if (!known.contains(entry.first)) plan.mismatches.unexpected.push_back(entry.first);
+  for (const auto& [name, number] : values.numbers) plan.mismatches.unexpected.push_back(name);
   return plan;
 }
 
@@ -211,7 +214,7 @@ void StagedLoad::add(const Tensor& tensor, const std::shared_ptr<const StateRule
   ruled_.emplace_back(rule, tensor);
 }
 
-void StagedLoad::commit() const {
+void StagedLoad::operator()() const {
   writes_.commit();
   for (const auto& [rule, tensor] : ruled_) rule->loaded(tensor);
 }
@@ -232,19 +235,15 @@ LoadReport Module::load_state_dict(const StateDict& values, const LoadOptions& o
   return detail::load_values("load_state_dict", *this, values, options);
 }
 
-StagedLoad Module::stage_state_dict(const StateDict& values, const LoadOptions& options) const {
+StagedLoad Module::stage(const StateDict& values, const LoadOptions& options) const {
   return staged(checked_plan("load_state_dict", *this, values, options, ""));
-}
-
-void Module::check_state_dict(const StateDict& values, const LoadOptions& options) const {
-  (void)checked_plan("load_state_dict", *this, values, options, "");
 }
 
 LoadReport detail::load_values(std::string_view op, const Module& module, const StateDict& values,
                                const LoadOptions& options) {
   const NoGradNoCasts plain_ops;
   Plan plan = checked_plan(op, module, values, options, "pass {.strict = false} to load what fits");
-  staged(plan).commit();
+  staged(plan)();
   return {std::move(plan.mismatches.missing), std::move(plan.mismatches.unexpected),
           std::move(plan.mismatches.mismatched)};
 }

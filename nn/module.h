@@ -212,11 +212,13 @@ class MZ_API Module {
    *  Errors: ValueError that lists all missing and unexpected names and wrong shapes; nothing is
    *  written then. Shapes and kinds (floating, integral) must match even if strict is off. */
   LoadReport load_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
-  /** Checks and converts values as load_state_dict() does, and returns the load without writing.
-   *  Nothing changes before commit(). */
-  StagedLoad stage_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
+  /** Checks and converts values as load_state_dict() does. Returns the load, which writes them when
+   *  it is called. */
+  StagedLoad stage(const StateDict& values, const LoadOptions& options = {}) const;
   /** Throws if load_state_dict() would throw, and changes nothing. */
-  void check_state_dict(const StateDict& values, const LoadOptions& options = {}) const;
+  void check_state_dict(const StateDict& values, const LoadOptions& options = {}) const {
+    (void)stage(values, options);
+  }
 
   // ---- hooks on calls ---------------------------------------------------------------------------
   /** Calls `hook` before every forward of this module, before mixed precision casts the arguments;

@@ -57,20 +57,20 @@ StateDict EarlyStopping::state_dict() const {
   StateDict out;
   // A checkpoint holds finite numbers only.
   const bool infinite = std::isinf(best_);
-  out.scalars["best"] = infinite ? 0 : best_;
-  out.scalars["best_infinity"] = infinite ? std::copysign(1.0, best_) : 0;
-  out.scalars["wait_count"] = static_cast<double>(wait_count_);
-  out.scalars["evaluations"] = static_cast<double>(evaluations_);
-  out.scalars["best_evaluation"] = static_cast<double>(best_evaluation_);
-  out.scalars["saw_nan"] = saw_nan_ ? 1 : 0;
+  out.numbers["best"] = infinite ? 0 : best_;
+  out.numbers["best_infinity"] = infinite ? std::copysign(1.0, best_) : 0;
+  out.numbers["wait_count"] = static_cast<double>(wait_count_);
+  out.numbers["evaluations"] = static_cast<double>(evaluations_);
+  out.numbers["best_evaluation"] = static_cast<double>(best_evaluation_);
+  out.numbers["saw_nan"] = saw_nan_ ? 1 : 0;
   return out;
 }
 
-std::function<void()> EarlyStopping::stage_state_dict(const StateDict& saved) {
+std::function<void()> EarlyStopping::stage(const StateDict& saved) {
   constexpr std::string_view kOp = "EarlyStopping.load_state_dict";
   const auto number = [&](const std::string& key, bool whole) {
-    const auto found = saved.scalars.find(key);
-    if (found == saved.scalars.end())
+    const auto found = saved.numbers.find(key);
+    if (found == saved.numbers.end())
       fail<ValueError>(kOp, {.what = "an entry is missing", .expected = key});
     const double value = found->second;
     if (!std::isfinite(value) ||
@@ -88,9 +88,9 @@ std::function<void()> EarlyStopping::stage_state_dict(const StateDict& saved) {
   const std::int64_t wait = count("wait_count"), evaluations = count("evaluations"),
                      best_evaluation = count("best_evaluation");
   const bool saw_nan = number("saw_nan", true) != 0;
-  if (saved.scalars.size() != 6 || !saved.tensors.empty())
+  if (saved.numbers.size() != 6 || !saved.tensors.empty())
     fail<ValueError>(kOp, {.what = "there are entries that do not belong to it",
-                           .got = str(saved.scalars.size() + saved.tensors.size(), " entries")});
+                           .got = str(saved.numbers.size() + saved.tensors.size(), " entries")});
   return [=, this] {
     best_ = best;
     wait_count_ = wait;

@@ -348,7 +348,7 @@ class LBFGS::HistoryLoad {
       const auto found = saved_.tensors.find(key);
       if (found == saved_.tensors.end()) continue;
       const Tensor x = found->second;
-      saved_.tensors.erase(found);
+      saved_.tensors.erase(key);
       const Tensor& param = optimizer_.slots(0)[i].param;
       if (has_rows && x.defined() && x.dim() == 2 && !rows) rows = x.size(0);
       const Shape expected = has_rows ? Shape{rows.value_or(0), param.numel()} : param.shape();
@@ -375,13 +375,13 @@ class LBFGS::HistoryLoad {
   std::string faults_;
 };
 
-std::function<void()> LBFGS::stage_state_dict(const StateDict& saved, const Names& names,
-                                              std::span<const std::pair<Tensor, Tensor>> incoming) {
+std::function<void()> LBFGS::stage(const StateDict& saved, const Names& names,
+                                   std::span<const std::pair<Tensor, Tensor>> incoming) {
   const NoGradNoCasts plain_ops;
   StateDict rest = saved;
   const std::vector<std::string> keys = keys_of(names)[0];
   const auto history = std::make_shared<History>(HistoryLoad(*this, rest, keys).taken());
-  return [this, history, others = Optimizer::stage_state_dict(rest, names, incoming)] {
+  return [this, history, others = Optimizer::stage(rest, names, incoming)] {
     others();
     history_ = std::move(*history);
   };

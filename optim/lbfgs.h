@@ -71,9 +71,8 @@ class MZ_API LBFGS final : public Optimizer {
    *  "<param>.last_step" for the latest iteration. A loaded optimizer continues with the same bits
    *  if its parameters are in the same order. */
   StateDict state_dict(const Names& names = {}) const override;
-  std::function<void()> stage_state_dict(
-      const StateDict& saved, const Names& names = {},
-      std::span<const std::pair<Tensor, Tensor>> incoming = {}) override;
+  std::function<void()> stage(const StateDict& saved, const Names& names = {},
+                              std::span<const std::pair<Tensor, Tensor>> incoming = {}) override;
 
  protected:
   double& group_lr(std::size_t) override { return options_.lr; }

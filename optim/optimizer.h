@@ -198,15 +198,16 @@ class MZ_API Optimizer {
    *  used only if it rounds to the parameter's present value; otherwise the parameter's value is
    *  kept and a warning names it. Errors: ValueError that lists missing, unexpected and mismatched
    *  entries; nothing has changed then. */
-  void load_state_dict(const StateDict& saved, const Names& names = {});
-  /** Checks and prepares a load. The returned function performs it, allocates nothing and does not
-   *  throw. `incoming` holds the values that parameters will have by then; saved master weights
-   *  are compared with those. Errors: as load_state_dict. */
-  virtual std::function<void()> stage_state_dict(
-      const StateDict& saved, const Names& names = {},
-      std::span<const std::pair<Tensor, Tensor>> incoming = {});
+  void load_state_dict(const StateDict& saved, const Names& names = {}) { stage(saved, names)(); }
+  /** Checks and converts a state as load_state_dict() does. Returns the load, which allocates
+   *  nothing and does not throw. `incoming` holds the values that parameters will have by then;
+   *  saved master weights are compared with those. */
+  virtual std::function<void()> stage(const StateDict& saved, const Names& names = {},
+                                      std::span<const std::pair<Tensor, Tensor>> incoming = {});
   /** Throws what load_state_dict would throw, and changes nothing. */
-  void check_state_dict(const StateDict& saved, const Names& names = {});
+  void check_state_dict(const StateDict& saved, const Names& names = {}) {
+    (void)stage(saved, names);
+  }
 
   // ---- for mixed precision ----------------------------------------------------------------------
   /** Returns true if the step must be skipped, as far as the host can tell: it reads the flag if

@@ -57,19 +57,19 @@ StateDict Optimizer::state_dict(const Names& names) const {
   const auto keys = keys_of(names);
   sync_to_host();
   StateDict out;
-  out.scalars["consecutive_skips"] = static_cast<double>(clock_->record().consecutive_skips);
+  out.numbers["consecutive_skips"] = static_cast<double>(clock_->record().consecutive_skips);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
-    out.scalars[group_key(group, "size")] = static_cast<double>(groups_[group].size());
+    out.numbers[group_key(group, "size")] = static_cast<double>(groups_[group].size());
     const_cast<Optimizer*>(this)->visit_options(
         group,
         [&](std::string_view option, double value) {
-          return out.scalars[group_key(group, option)] = value;
+          return out.numbers[group_key(group, option)] = value;
         },
         false);
     for (std::size_t i = 0; i < groups_[group].size(); ++i) {
       const Slot& slot = groups_[group][i];
       const std::string& key = keys[group][i];
-      if (slot.steps > 0) out.scalars[key + ".step"] = static_cast<double>(slot.steps);
+      if (slot.steps > 0) out.numbers[key + ".step"] = static_cast<double>(slot.steps);
       if (slot.master.defined()) out.tensors[key + ".master"] = copy_of(slot.master);
       for (std::size_t s = 0; s < states().size(); ++s)
         if (slot.state[s].defined())
@@ -139,8 +139,8 @@ class StateLoad {
   }
 
   double number(const std::string& key, bool required) {
-    const auto found = saved_.scalars.find(key);
-    if (found == saved_.scalars.end()) {
+    const auto found = saved_.numbers.find(key);
+    if (found == saved_.numbers.end()) {
       if (required) note(missing_, key);
       return 0;
     }
@@ -151,7 +151,7 @@ class StateLoad {
   void stage_group(std::size_t group) {
     const std::int64_t size = count(group_key(group, "size"), true);
     const std::size_t present = optimizer_.groups_[group].size();
-    if (saved_.scalars.count(group_key(group, "size")) > 0 &&
+    if (saved_.numbers.count(group_key(group, "size")) > 0 &&
         static_cast<std::size_t>(size) != present)
       note(mismatched_,
            str(group_key(group, "size"), " = ", size, " for ", present, " parameters"));
@@ -170,7 +170,7 @@ class StateLoad {
     optimizer_.visit_options(
         group,
         [&](std::string_view option, double) {
-          return values.emplace_back(saved_.scalars.find(group_key(group, option))->second);
+          return values.emplace_back(saved_.numbers.find(group_key(group, option))->second);
         },
         false);
   }
@@ -236,7 +236,7 @@ class StateLoad {
 
   /** Adds the entries that no check has read; `used_` counts those that were read. */
   void note_unexpected() {
-    if (used_ == saved_.tensors.size() + saved_.scalars.size()) return;
+    if (used_ == saved_.tensors.size() + saved_.numbers.size()) return;
     std::map<std::string, bool, std::less<>> expected{{"consecutive_skips", true}};
     for (std::size_t group = 0; group < keys_.size(); ++group) {
       expected[group_key(group, "size")] = true;
@@ -257,7 +257,7 @@ class StateLoad {
     }
     for (const auto& [key, value] : saved_.tensors)
       if (expected.count(key) == 0) note(unexpected_, key);
-    for (const auto& [key, value] : saved_.scalars)
+    for (const auto& [key, value] : saved_.numbers)
       if (expected.count(key) == 0) note(unexpected_, key);
   }
 
@@ -289,17 +289,8 @@ class StateLoad {
   std::string missing_, unexpected_, mismatched_, overruled_, notice_;
 };
 
-void Optimizer::check_state_dict(const StateDict& saved, const Names& names) {
-  (void)stage_state_dict(saved, names);
-}
-
-void Optimizer::load_state_dict(const StateDict& saved, const Names& names) {
-  stage_state_dict(saved, names)();
-}
-
-std::function<void()> Optimizer::stage_state_dict(
-    const StateDict& saved, const Names& names,
-    std::span<const std::pair<Tensor, Tensor>> incoming) {
+std::function<void()> Optimizer::stage(const StateDict& saved, const Names& names,
+                                       std::span<const std::pair<Tensor, Tensor>> incoming) {
   const NoGradNoCasts plain_ops;
   const auto load = std::make_shared<StateLoad>(*this, saved, names, incoming);
   load->stage();

@@ -82,18 +82,18 @@ StateDict ReduceLROnPlateau::state_dict() const {
   StateDict out;
   // A checkpoint holds finite numbers only.
   const bool infinite = std::isinf(state_.best);
-  out.scalars["best"] = infinite ? 0 : state_.best;
-  out.scalars["best_infinity"] = infinite ? std::copysign(1.0, state_.best) : 0;
-  out.scalars["num_bad_epochs"] = static_cast<double>(state_.num_bad);
-  out.scalars["cooldown_counter"] = static_cast<double>(state_.cooldown);
+  out.numbers["best"] = infinite ? 0 : state_.best;
+  out.numbers["best_infinity"] = infinite ? std::copysign(1.0, state_.best) : 0;
+  out.numbers["num_bad_epochs"] = static_cast<double>(state_.num_bad);
+  out.numbers["cooldown_counter"] = static_cast<double>(state_.cooldown);
   return out;
 }
 
-std::function<void()> ReduceLROnPlateau::stage_state_dict(const StateDict& saved) {
+std::function<void()> ReduceLROnPlateau::stage(const StateDict& saved) {
   constexpr std::string_view kOp = "ReduceLROnPlateau.load_state_dict";
   const auto number = [&](const std::string& key) {
-    const auto found = saved.scalars.find(key);
-    if (found == saved.scalars.end())
+    const auto found = saved.numbers.find(key);
+    if (found == saved.numbers.end())
       fail<ValueError>(kOp, {.what = "an entry is missing", .expected = key});
     if (!std::isfinite(found->second))
       fail<ValueError>(kOp, {.what = str(key, " must be finite"), .got = str(found->second)});
@@ -108,9 +108,9 @@ std::function<void()> ReduceLROnPlateau::stage_state_dict(const StateDict& saved
   State next{number("best"), count("num_bad_epochs"), count("cooldown_counter")};
   if (const double sign = number("best_infinity"); sign != 0)
     next.best = std::copysign(std::numeric_limits<double>::infinity(), sign);
-  if (saved.scalars.size() != 4 || !saved.tensors.empty())
+  if (saved.numbers.size() != 4 || !saved.tensors.empty())
     fail<ValueError>(kOp, {.what = "there are entries that do not belong to it",
-                           .got = str(saved.scalars.size() + saved.tensors.size(), " entries")});
+                           .got = str(saved.numbers.size() + saved.tensors.size(), " entries")});
   return [this, next] { state_ = next; };
 }
 

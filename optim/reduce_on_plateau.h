@@ -50,7 +50,7 @@ class MZ_API ReduceLROnPlateau final : public SchedulerBase {
   StateDict state_dict() const override;
   /** Checks and prepares a load. Errors: ValueError if an entry is missing, unexpected or out of
    *  range. */
-  std::function<void()> stage_state_dict(const StateDict& saved) override;
+  std::function<void()> stage(const StateDict& saved) override;
 
  private:
   struct State {

@@ -208,17 +208,17 @@ std::vector<double> Scheduler::last_lr() const {
 
 StateDict Scheduler::state_dict() const {
   StateDict out;
-  out.scalars["step"] = static_cast<double>(state_.step);
+  out.numbers["step"] = static_cast<double>(state_.step);
   for (std::size_t group = 0; group < state_.base.size(); ++group)
-    out.scalars[str("base_lr.", group)] = state_.base[group];
+    out.numbers[str("base_lr.", group)] = state_.base[group];
   return out;
 }
 
 Scheduler::State Scheduler::checked(const StateDict& saved) const {
   constexpr std::string_view op = "Scheduler.load_state_dict";
   const auto number = [&](const std::string& key) {
-    const auto found = saved.scalars.find(key);
-    if (found == saved.scalars.end())
+    const auto found = saved.numbers.find(key);
+    if (found == saved.numbers.end())
       fail<ValueError>(op, {.what = "an entry is missing", .expected = key});
     require(std::isfinite(found->second) && found->second >= 0, op,
             key + " must be finite and not negative", str(found->second));
@@ -229,18 +229,16 @@ Scheduler::State Scheduler::checked(const StateDict& saved) const {
   State state{.step = static_cast<std::int64_t>(step)};
   // A group added after the last step has no entry.
   const std::size_t groups =
-      std::max<std::size_t>(1, std::min(optimizer_.num_groups(), saved.scalars.size() - 1));
+      std::max<std::size_t>(1, std::min(optimizer_.num_groups(), saved.numbers.size() - 1));
   for (std::size_t group = 0; group < groups; ++group)
     state.base.push_back(number(str("base_lr.", group)));
-  require(saved.scalars.size() == groups + 1 && saved.tensors.empty(), op,
+  require(saved.numbers.size() == groups + 1 && saved.tensors.empty(), op,
           "there are entries for more groups than the optimizer has",
-          str(saved.scalars.size() + saved.tensors.size(), " entries"));
+          str(saved.numbers.size() + saved.tensors.size(), " entries"));
   (void)rates_at(state);
   return state;
 }
 
-std::function<void()> Scheduler::stage_state_dict(const StateDict& saved) {
-  return staged(checked(saved));
-}
+std::function<void()> Scheduler::stage(const StateDict& saved) { return staged(checked(saved)); }
 
 }  // namespace mezzo::optim

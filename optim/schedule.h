@@ -166,11 +166,11 @@ class MZ_API SchedulerBase {
   virtual StateDict state_dict() const = 0;
   /** Checks and prepares a load. The returned function performs it and does not allocate. Errors:
    *  ValueError if an entry is missing, unexpected or out of range. */
-  virtual std::function<void()> stage_state_dict(const StateDict& saved) = 0;
-  /** Restores a saved state. Errors: as stage_state_dict; nothing has changed then. */
-  void load_state_dict(const StateDict& saved) { stage_state_dict(saved)(); }
+  virtual std::function<void()> stage(const StateDict& saved) = 0;
+  /** Restores a saved state. Errors: as stage(); nothing has changed then. */
+  void load_state_dict(const StateDict& saved) { stage(saved)(); }
   /** Throws what load_state_dict would throw, and changes nothing. */
-  void check_state_dict(const StateDict& saved) { (void)stage_state_dict(saved); }
+  void check_state_dict(const StateDict& saved) { (void)stage(saved); }
 };
 
 /** Sets the learning rates of an optimizer's groups from a schedule: in the constructor for step
@@ -195,7 +195,7 @@ class MZ_API Scheduler final : public SchedulerBase {
   StateDict state_dict() const override;
   /** Checks and prepares a load. Errors: ValueError if an entry is missing, unexpected or an
    *  invalid rate. */
-  std::function<void()> stage_state_dict(const StateDict& saved) override;
+  std::function<void()> stage(const StateDict& saved) override;
 
  private:
   /** Step number and initial rates. */

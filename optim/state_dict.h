@@ -1,11 +1,10 @@
-// StateDict: the named tensors and numbers that an optimizer or a schedule saves in a checkpoint.
+// Names: names of parameters, which key the state of an optimizer in a StateDict.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "../tensor/core/tensor.h"
+#include "../tensor/core/state_dict.h"
 
 namespace mezzo::optim {
 
@@ -28,13 +27,9 @@ class Names : public std::vector<NamedTensor> {
   }
 };
 
-/** Saved state: the tensors can go into a safetensors file, the numbers into a JSON object. Keys
- *  of an optimizer: "<param>.exp_avg", "<param>.exp_avg_sq", "<param>.momentum_buffer",
+/** Keys of an optimizer: "<param>.exp_avg", "<param>.exp_avg_sq", "<param>.momentum_buffer",
  *  "<param>.master" among the tensors; "<param>.step", "param_groups.<k>.<option>",
  *  "param_groups.<k>.size" and "consecutive_skips" among the numbers. */
-struct StateDict {
-  std::map<std::string, Tensor, std::less<>> tensors;
-  std::map<std::string, double, std::less<>> scalars;
-};
+using mezzo::StateDict;
 
 }  // namespace mezzo::optim

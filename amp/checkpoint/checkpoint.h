@@ -2,13 +2,8 @@
 // restores it, bit for bit.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
-#include <initializer_list>
-#include <map>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "../../nn/data/batches.h"
@@ -16,76 +11,16 @@
 #include "../../nn/module.h"
 #include "../../optim/optimizer.h"
 #include "../../optim/schedule.h"
-#include "../../tensor/core/pointers.h"
+#include "../../tensor/io/metadata.h"
 #include "../../tensor/random/generator.h"
+#include "../object_list.h"
 #include "../scaling/grad_scaler.h"
 #include "../session.h"
 
 namespace mezzo::amp {
 
-/** One object, or several by name: `.model = net`, `.model = {{"generator", g},
- *  {"discriminator", d}}`. Does not own the objects: they must outlive it. */
-template <class T> class MZ_API Parts {
- public:
-  /** An object and its name. */
-  struct Entry {
-    /** Refers to the object, without copying it. */
-    Entry(std::string its_name, T& it) : name(std::move(its_name)), object(&it) {}
-    std::string name;  // empty for a single object
-    T* object;         // never null; not owned
-  };
-
-  /** Contains no objects. */
-  Parts();
-  /** Copies names and references; both refer to the same objects. */
-  Parts(const Parts& other);
-  /** Takes over names and references. */
-  Parts(Parts&& other) noexcept;
-  /** Replaces names and references by copies of the other's. */
-  Parts& operator=(const Parts& other);
-  /** As above; takes them over. */
-  Parts& operator=(Parts&& other) noexcept;
-  ~Parts();
-  /** Refers to a single object, without a name. */
-  template <std::derived_from<T> U>
-  Parts(U& one) : Parts(&static_cast<T&>(one)) {}  // NOLINT: conversion is the point
-  /** Refers to several objects by name. */
-  Parts(std::initializer_list<Entry> several);
-
-  /** Returns the address of the first Entry, in the order given. */
-  const Entry* begin() const;
-  /** Returns the address past the last Entry. */
-  const Entry* end() const;
-  /** Returns the number of objects. */
-  std::size_t size() const;
-  /** Returns true if it refers to no object, as each part of a new Training. */
-  bool empty() const { return size() == 0; }
-
- private:
-  explicit Parts(T* one);
-
-  struct Entries;  // hidden: a vector of each type slows down the compilation of every user
-  Owner<Entries> entries_;  // null: none
-};
-
-/** The user's own values in a checkpoint, by name: text, numbers, integers. A separate type with
- *  copy functions that are not inline, as inline ones would cost every user of the structs below
- *  3 MB of compiler memory. */
-struct MZ_API CheckpointMetadata
-    : std::map<std::string, std::variant<std::string, double, std::int64_t>> {
-  using map::map;
-  /** Contains no values. */
-  CheckpointMetadata();
-  /** Copies all values. */
-  CheckpointMetadata(const CheckpointMetadata& other);
-  /** Takes over all values. */
-  CheckpointMetadata(CheckpointMetadata&& other) noexcept;
-  /** Replaces all values by copies of the other's. */
-  CheckpointMetadata& operator=(const CheckpointMetadata& other);
-  /** As above; takes them over. */
-  CheckpointMetadata& operator=(CheckpointMetadata&& other) noexcept;
-  ~CheckpointMetadata();
-};
+/** The user's own values in a checkpoint, by name: text, numbers, integers. */
+using CheckpointMetadata = io::Metadata;
 
 /** The parts of a training. The calling thread's default generator is always included. */
 struct Training {

@@ -1,20 +1,15 @@
-// load_checkpoint: reads a step completely, compares it with the training, then applies it.
-#include <sys/stat.h>
+// load_checkpoint: reads a step completely, stages all parts, then applies them.
+#include <algorithm>
+#include <set>
 
-#include <deque>
-#include <functional>
-
-#include "../../nn/serialize.h"
-#include "../../tensor/core/dispatch.h"
+#include "../../nn/parallel/compare_ranks.h"
 #include "../../tensor/device/cpu_isa.h"
-#include "../../tensor/io/checkpoint_directory.h"
+#include "../../tensor/io/utf8.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/amp_optimizer_state.h"
 #include "../weights/optimizer_masters.h"
-#include "checkpoint_fit.h"
 #include "checkpoint_parts.h"
-#include "checkpoint_ranks.h"
 
 namespace mezzo::amp {
 
@@ -24,181 +19,128 @@ constexpr std::string_view kOp = "load_checkpoint";
 
 // ---- reading ------------------------------------------------------------------------------------
 
-/** Reads the tensors of one file after checking its length and checksum. */
-NamedTensors read_file(const std::string& path, const std::string& name,
-                       const io::FileFacts& expected) {
-  const io::ByteReader file(std::string(kOp), path + "/" + name);
-  const auto text = [](const io::FileFacts& facts) {
-    return str(facts.bytes, " bytes with checksum ", crc_text(facts.crc));
-  };
-  io::FileFacts facts{.bytes = file.size()};
-  if (facts.bytes == expected.bytes) facts = io::facts_of(file);
-  if (!(facts == expected))
-    fail<FormatError>(
-        file.subject(),
-        {.what = "the file is damaged",
-         .got = facts.bytes == expected.bytes ? text(facts) : str(facts.bytes, " bytes"),
-         .expected = text(expected)});
-  return io::read_tensors(file).tensors;
+/** Moves the tensors of a file to the parts of its kind, by the names that their keys begin with.
+ */
+void add_tensors(const io::ByteReader& file, std::string_view name, SavedParts& parts) {
+  for (const auto& [key, tensor] : io::read_tensors(file).tensors) {
+    const auto part = std::find_if(parts.begin(), parts.end(), [&, &key = key](const auto& entry) {
+      return info_of(entry.first.first).file == name &&
+             key.starts_with(key_prefix(entry.first.second));
+    });
+    if (part == parts.end())
+      fail<FormatError>(file.subject(), {.what = "an entry belongs to no part of the checkpoint",
+                                         .got = io::quote(key)});
+    part->second.state.set(key.substr(key_prefix(part->first.second).size()), tensor);
+  }
 }
 
-ReadCheckpoint read_step(const std::string& path) {
-  ReadCheckpoint out{.path = path};
-  out.state = read_state(io::ByteReader(std::string(kOp), str(path, "/", io::kStateFile)));
-  for (const auto& [name, facts] : out.state.files) {
-    NamedTensors& tensors = name == io::kModelFile       ? out.weights
-                            : name == io::kOptimizerFile ? out.moments
-                                                         : out.averages;
-    tensors = read_file(path, name, facts);
+CheckpointState read_step(const std::string& path) {
+  const auto open = [&](std::string_view name) {
+    return io::ByteReader(std::string(kOp), str(path, "/", name));
+  };
+  CheckpointState out = read_state(open(io::kStateFile));
+  for (const auto& [name, facts] : out.files) {
+    const io::ByteReader file = open(name);
+    io::require_facts(file, facts);
+    add_tensors(file, name, out.parts);
   }
   return out;
 }
 
-bool is_step(const std::string& path) {
-  struct stat facts {};
-  return io::step_number(path.substr(path.rfind('/') + 1)) ||
-         ::lstat(str(path, "/", io::kStateFile).c_str(), &facts) == 0;
+/** Replaces the generators of rank 0 by those of another rank as saved. A rank that was not saved
+ *  gets streams of its own, split(seed, 2^32 + rank) of rank 0's, and a notice. */
+void take_generators(int rank, CheckpointState& saved, Load& load) {
+  if (rank == 0) return;
+  const SavedParts& theirs = saved.ranks[std::to_string(rank)];
+  for (auto& [key, part] : saved.parts) {
+    if (key.first < PartKind::stream) continue;
+    Generator own{part.counts.at("seed"), part.counts.at("draw")};
+    use_own_random_stream(own, rank);
+    part.counts = {{"seed", own.seed}, {"draw", own.draw}};
+    if (const auto found = theirs.find(key); found != theirs.end()) part = found->second;
+  }
+  if (theirs.empty())
+    load.notices.push_back(
+        str(kOp, ": this rank was not saved and starts new streams of random numbers"));
 }
 
-/** Reads the best intact step of a directory. Logs the damaged ones and adds them to
- *  `passed_over`. */
-ReadCheckpoint read_best(const std::string& directory, std::vector<std::string>& passed_over) {
-  const auto pass_over = [&](std::string text) {
-    log_text(Severity::warning, text);
-    passed_over.push_back(std::move(text));
+// ---- staging ------------------------------------------------------------------------------------
+
+/** Adds a difference for each part that only the checkpoint or only the training has. */
+void compare_names(const std::vector<Part>& parts, const SavedParts& saved, Load& load) {
+  std::set<SavedParts::key_type> here;
+  for (const Part& part : parts) here.insert({part.kind, part.name});
+  const auto differs = [&](PartKind kind, const std::string& what, const char* if_allowed) {
+    if (kind == PartKind::session || kind == PartKind::scaler)
+      return load.differs_in_level(what, if_allowed);
+    load.differs(what);
   };
-  const io::StepList steps = io::steps_best_first(kOp, directory);
-  if (!steps.latest_error.empty())
-    pass_over(steps.latest_error + "; the newest checkpoint is tried");
-  std::string first;
-  for (const std::string& step : steps.best_first) {
-    std::string text;
+  for (const auto& [key, part] : saved)
+    if (const std::string it = title(key.first, key.second); here.count(key) == 0)
+      differs(key.first, str("the checkpoint has a ", it, " that this training lacks"),
+              "its loss scales are dropped");
+  for (const Part& part : parts)
+    if (saved.count({part.kind, part.name}) == 0)
+      differs(part.kind, str("the checkpoint lacks the ", title(part.kind, part.name)),
+              "its state is kept");
+}
+
+/** Stages all parts that the checkpoint has too. Errors: ValueError that lists all differences. */
+std::vector<std::function<void()>> staged(const std::vector<Part>& parts, const SavedParts& saved,
+                                          Load& load) {
+  compare_names(parts, saved, load);
+  std::vector<std::function<void()>> out;
+  for (const Part& part : parts) {
+    const auto found = saved.find({part.kind, part.name});
+    if (found == saved.end()) continue;
+    load.part = title(part.kind, part.name);
     try {
-      return read_step(directory + "/" + step);
-    } catch (const IoError& error) {
-      text = error.what();
-    } catch (const FormatError& error) {
-      text = error.what();
+      if (auto apply = part.stage(found->second, load)) out.push_back(std::move(apply));
+    } catch (const ValueError& error) {
+      load.differs(error.what());
     }
-    pass_over(text + "; the next older checkpoint is tried");
-    if (first.empty()) first = text;
   }
-  const std::string subject = str(kOp, "(", directory, ")");
-  if (first.empty())
-    fail<IoError>(subject,
-                  {.what = "there is no checkpoint", .expected = "directories like step-000001"});
-  fail<FormatError>(subject, {.what = "every checkpoint is damaged", .got = first});
+  if (load.differences.empty()) return out;
+  const char* const hint = "pass {.allow_other_level = true} to convert between levels";
+  fail<ValueError>(load.subject, {.what = "the checkpoint does not fit this training",
+                                  .got = load.differences,
+                                  .expected = "what was saved",
+                                  .hint = load.level_differs ? hint : ""});
 }
 
-// ---- putting back -------------------------------------------------------------------------------
-
-/** Creates the masters that a load needs; removes them again unless keep() is called. */
-class SavedMasters {
- public:
-  SavedMasters(const Training& training, const Fit& fit, const optim::Names& names) {
-    std::map<const TensorImpl*, std::string_view> name_of;
-    for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
-    for (const auto& optimizer : training.optimizer) {
-      const auto link = AmpOptimizerState::of(*optimizer.object);
-      if (link && link->core->enabled() && link->core->properties.masters())
-        create(*link, fit.optimizers.at(optimizer.name), name_of);
-    }
-  }
-  ~SavedMasters() {
-    if (kept_) return;
-    for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) change->undo();
-  }
-  SavedMasters(const SavedMasters&) = delete;
-  SavedMasters& operator=(const SavedMasters&) = delete;
-
-  void keep() { kept_ = true; }
-
- private:
-  /** Creates masters for the parameters that had one when they were saved, frozen ones included:
-   *  their 16-bit values alone would lose the low bits. */
-  void create(AmpOptimizerState& link, const optim::StateDict& saved,
-              const std::map<const TensorImpl*, std::string_view>& name_of) {
-    MasterChanges& changes = changes_.emplace_back(link.core->masters);
-    for (std::size_t group = 0; group < link.optimizer()->num_groups(); ++group) {
-      const auto slots = link.optimizer()->slots(group);
-      create_masters(*link.core, *link.optimizer(), slots, changes);
-      for (optim::Slot& slot : slots) {
-        const auto name = name_of.find(slot.param.impl());
-        if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) continue;
-        if (saved.tensors.count(str(name->second, ".master")) > 0)
-          create_master(*link.core, *link.optimizer(), slot, changes);
-      }
-    }
-    changes.commit();
-  }
-
-  std::deque<MasterChanges> changes_;
-  bool kept_ = false;
-};
-
-/** Prepares the whole load; the returned functions do not allocate. Models come before optimizers,
- *  as a saved master is used only if it rounds to the loaded parameter. Schedules come before
- *  optimizers, as both set learning rates and the optimizer's was the one in use. */
-std::vector<std::function<void()>> staged(const Training& training, const ReadCheckpoint& saved,
-                                          const Fit& fit, const optim::Names& names) {
-  std::vector<std::function<void()>> steps;
-  std::vector<std::pair<Tensor, Tensor>> incoming;
-  for (const auto& model : training.model) {
-    const auto load =
-        std::make_shared<nn::StagedLoad>(model.object->stage_state_dict(fit.models.at(model.name)));
-    incoming.insert(incoming.end(), load->writes().all().begin(), load->writes().all().end());
-    steps.emplace_back([load] { load->commit(); });
-  }
-  for (const auto& schedule : training.schedule)
-    steps.push_back(schedule.object->stage_state_dict(
-        {.tensors = {}, .scalars = saved.state.schedules.at(schedule.name)}));
-  for (const auto& optimizer : training.optimizer)
-    steps.push_back(
-        optimizer.object->stage_state_dict(fit.optimizers.at(optimizer.name), names, incoming));
-  for (const auto& average : training.average)
-    steps.push_back(average.object->stage_state_dict(fit.averages.at(average.name)));
-  for (const auto& session : training.session)
-    if (const auto found = fit.sessions.find(session.name); found != fit.sessions.end())
-      steps.push_back(session.object->stage_state_dict(found->second));
-  for (const auto& scaler : training.scaler)
-    if (const auto found = fit.scalers.find(scaler.name); found != fit.scalers.end())
-      steps.push_back(scaler.object->stage_state_dict(found->second));
-  return steps;
-}
-
-void apply(const Training& training, const ReadCheckpoint& saved, const Fit& fit,
-           const RankGenerators& generators) {
-  const optim::Names names = parameter_names(training.model);
-  SavedMasters masters(training, fit, names);
-  const std::vector<std::function<void()>> steps = staged(training, saved, fit, names);
+/** Loads all parts, which fit, or changes nothing. They are staged again after the masters that
+ *  the saved training had are there, because models and optimizers load into those. */
+void apply(const Training& training, const std::vector<Part>& parts, const SavedParts& saved,
+           const Load& checked) {
+  Load load{.subject = checked.subject, .names = checked.names, .other_level = checked.other_level};
+  SavedMasters masters;
+  for (const auto& [name, optimizer] : training.optimizer)
+    if (const auto amp = AmpOptimizerState::of(*optimizer); amp && amp->core->enabled())
+      masters.create(*amp->core, *optimizer, saved.at({PartKind::optimizer, name}).state,
+                     load.names);
+  const std::vector<std::function<void()>> steps = staged(parts, saved, load);
   // Nothing below allocates.
   masters.keep();
   for (const auto& session : training.session) session.object->core().forget_iteration();
   for (const auto& optimizer : training.optimizer) optimizer.object->zero_grad();
   for (const auto& step : steps) step();
-  for (const auto& loader : training.loader)
-    loader.object->resume(saved.state.loaders.at(loader.name).position);
-  for (const auto& generator : training.generator)
-    *generator.object = generators.generators.at(generator.name);
-  default_generator() = generators.default_generator;
 }
 
-/** Logs if products on the CPU are computed in another way than in the saved training. */
-void report_products(const Training& training, const ReadCheckpoint& saved) {
-  const std::optional<std::string>& then = saved.state.cpu_products;
-  if (!then || !trains_on_cpu(training) || *then == cpu_product_kind()) return;
+/** Adds a notice if products on the CPU are computed in another way than in the saved training. */
+void compare_products(const CheckpointState& saved, Load& load) {
+  const std::optional<std::string>& then = saved.cpu_products;
+  if (!then || !trains_on_cpu(load.names) || *then == cpu_product_kind()) return;
   const auto way = [](const std::string& kind) {
     return kind == "f32" ? "in f32" : "by the CPU's instructions (" + kind + ")";
   };
-  log_text(Severity::warning,
-           str(kOp, "(", saved.path, "): products of 16-bit operands were computed ", way(*then),
-               " and are now computed ", way(cpu_product_kind()), ", so last bits differ"));
+  load.notices.push_back(str(load.subject, ": products of 16-bit operands were computed ",
+                             way(*then), " and are now computed ", way(cpu_product_kind()),
+                             ", so last bits differ"));
 }
 
 /** Throws unless all ranks have read the same step. Errors: IoError. */
 void require_one_step(const comm::Communicator& ranks, const std::string& path) {
-  const std::string step = path.substr(path.rfind('/') + 1);
-  const std::vector<std::string> steps = ranks.gather_text(step);
+  const std::vector<std::string> steps = ranks.gather_text(path.substr(path.rfind('/') + 1));
   for (std::size_t r = 1; r < steps.size(); ++r)
     if (steps[r] != steps[0])
       fail<IoError>(kOp, {.what = "the ranks found different checkpoints",
@@ -210,23 +152,34 @@ void require_one_step(const comm::Communicator& ranks, const std::string& path) 
 
 LoadedCheckpoint load_checkpoint(const std::string& path, const Training& training,
                                  const LoadCheckpointOptions& options) {
-  const comm::Communicator ranks = ranks_of(training);
-  std::vector<std::string> passed_over;
-  ReadCheckpoint saved;
-  Fit fit;
-  on_all_ranks(ranks, kOp, [&] {
-    require_valid_parts(kOp, training);
+  LoadedCheckpoint out;
+  CheckpointState saved;
+  std::vector<Part> parts;
+  Load load{.names = parameter_names(training), .other_level = options.allow_other_level};
+  const comm::Communicator ranks = nn::training_ranks("checkpoint", load.names);
+  comm::on_all_ranks(ranks, kOp, [&] {
+    parts = parts_of(kOp, training);
     for (const auto& session : training.session) session.object->core().require_no_scope(kOp);
-    const std::string place = without_slash(path);
-    saved = is_step(place) ? read_step(place) : read_best(place, passed_over);
-    fit = fit_to(training, saved, options);
+    const auto read = [&](const std::string& step) {
+      saved = read_step(step);
+      out.path = step;
+    };
+    if (const std::string place = io::without_slash(path); io::is_step(place))
+      read(place);
+    else
+      io::read_best_step(kOp, place, read, out.passed_over);
+    load.subject = str(kOp, "(", out.path, ")");
+    take_generators(ranks.rank(), saved, load);
+    (void)staged(parts, saved.parts, load);
+    compare_products(saved, load);
   });
-  require_one_step(ranks, saved.path);
-  for (const std::string& line : fit.conversions) log_text(Severity::warning, line);
-  report_products(training, saved);
-  apply(training, saved, fit, generators_for(ranks.rank(), saved.state));
-  return {std::move(saved.path), saved.state.step, saved.state.epoch,
-          std::move(saved.state.metadata), std::move(passed_over)};
+  require_one_step(ranks, out.path);
+  for (const std::string& line : load.notices) log_text(Severity::warning, line);
+  apply(training, parts, saved.parts, load);
+  out.step = saved.step;
+  out.epoch = saved.epoch;
+  out.metadata = std::move(saved.metadata);
+  return out;
 }
 
 }  // namespace mezzo::amp

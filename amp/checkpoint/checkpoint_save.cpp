@@ -1,13 +1,13 @@
 // save_checkpoint: checks and collects everything, then writes it, then moves it into place.
-#include "../../nn/serialize.h"
+#include <sstream>
+
+#include "../../nn/parallel/compare_ranks.h"
 #include "../../tensor/core/version.h"
-#include "../../tensor/io/checkpoint_directory.h"
+#include "../../tensor/device/cpu_isa.h"
 #include "../../tensor/io/json_text.h"
 #include "../../tensor/text/text.h"
 #include "../session_core.h"
 #include "checkpoint_parts.h"
-#include "checkpoint_ranks.h"
-#include "checkpoint_state.h"
 
 namespace mezzo::amp {
 
@@ -26,67 +26,56 @@ void require_whole_iteration(const Training& training) {
                              .hint = "call update() first"});
 }
 
-NamedTensors model_tensors(const Training& training) {
-  NamedTensors out;
-  for (const auto& model : training.model)
-    for (auto& [name, tensor] : saved_tensors(*model.object))
-      out.emplace_back(key_prefix(model.name) + name, tensor);
-  return out;
-}
-
-/** Returns the tensors of all optimizers, and stores their numbers in `state`. */
-NamedTensors optimizer_tensors(const Training& training, CheckpointState& state) {
-  const optim::Names names = parameter_names(training.model);
-  NamedTensors out;
-  for (const auto& optimizer : training.optimizer) {
-    optim::StateDict saved = optimizer.object->state_dict(names);
-    for (auto& [key, tensor] : saved.tensors)
-      out.emplace_back(key_prefix(optimizer.name) + key, tensor);
-    state.optimizers[optimizer.name] = {std::string(optimizer.object->type_name()),
-                                        std::move(saved.scalars)};
+/** Returns the generators of ranks 1, 2, ...; collective. */
+std::map<std::string, SavedParts> gathered_generators(const comm::Communicator& ranks,
+                                                      const std::vector<Part>& parts) {
+  std::map<std::string, SavedParts> out;
+  if (ranks.size() == 1) return out;
+  SavedParts mine;
+  for (const Part& part : parts)
+    if (part.kind >= PartKind::stream) mine[{part.kind, part.name}] = part.state_dict({});
+  std::string text;
+  for (const auto& [key, part] : mine)
+    text += str(part.counts.at("seed"), " ", part.counts.at("draw"), " ");
+  const std::vector<std::string> texts = ranks.gather_text(text);
+  for (std::size_t r = 1; r < texts.size(); ++r) {
+    std::istringstream numbers(texts[r]);
+    for (auto& [key, part] : out[std::to_string(r)] = mine)
+      numbers >> part.counts["seed"] >> part.counts["draw"];
   }
   return out;
 }
 
-NamedTensors average_tensors(const Training& training) {
-  NamedTensors out;
-  for (const auto& average : training.average)
-    for (const auto& [name, tensor] : average.object->state_dict())
-      out.emplace_back(key_prefix(average.name) + name, tensor);
-  return out;
+/** Collects the parts in `state`. Returns the tensors of each file. */
+std::map<std::string, NamedTensors> collect(const std::vector<Part>& parts,
+                                            const optim::Names& names, CheckpointState& state) {
+  std::map<std::string, NamedTensors> files;
+  for (const Part& part : parts) {
+    const SavedPart& saved = state.parts[{part.kind, part.name}] = part.state_dict(names);
+    if (info_of(part.kind).file.empty()) continue;
+    NamedTensors& file = files[std::string(info_of(part.kind).file)];
+    for (const auto& [key, tensor] : saved.state)
+      file.emplace_back(key_prefix(part.name) + key, tensor);
+  }
+  return files;
 }
 
-void write_tensor_file(io::AtomicDirectory& directory, CheckpointState& state,
-                       std::string_view name, const std::string& path,
-                       const NamedTensors& tensors) {
+/** Writes a step to disk. */
+void write_step(const std::string& parent, const std::string& step, CheckpointState& state,
+                const std::map<std::string, NamedTensors>& tensors, std::int64_t keep) {
+  const std::string path = parent + "/" + step;
   const TensorMetadata metadata{
       {"format", "pt"}, {"version", std::string(version())}, {"step", str(state.step)}};
-  state.files[std::string(name)] =
-      directory.write(std::string(name), [&](const std::function<io::ByteSink()>& ready) {
-        io::write_tensors(str(kOp, "(", path, "/", name, ")"), tensors, metadata, ready);
-      });
-}
-
-}  // namespace
-
-namespace {
-
-/** Writes the collected training to disk. */
-void write_step(const std::string& parent, const std::string& step, CheckpointState& state,
-                const Training& training, std::int64_t keep) {
-  const std::string path = parent + "/" + step;
-  // The models come first: their saved values agree with the masters, which the optimizers save.
-  const NamedTensors weights = model_tensors(training);
-  const NamedTensors moments = optimizer_tensors(training, state);
-  const NamedTensors averages = average_tensors(training);
   io::make_directories(kOp, parent);
   const io::DirectoryLock lock(kOp, parent);
   if (lock.held()) io::remove_leftovers(parent);
   io::AtomicDirectory files(kOp, path, io::checkpoint_files());
-  if (!training.model.empty()) write_tensor_file(files, state, io::kModelFile, path, weights);
-  if (!training.optimizer.empty())
-    write_tensor_file(files, state, io::kOptimizerFile, path, moments);
-  if (!training.average.empty()) write_tensor_file(files, state, io::kAverageFile, path, averages);
+  for (const auto& file : tensors) {
+    const auto write = [&](const std::function<io::ByteSink()>& ready) {
+      io::write_tensors(str(kOp, "(", path, "/", file.first, ")"), file.second, metadata, ready);
+    };
+    state.files[file.first] = files.write(file.first, write);
+  }
   files.write(std::string(io::kStateFile), state_text(state));
   files.commit();
   io::set_latest(kOp, parent, step);
@@ -102,17 +91,21 @@ std::string save_checkpoint(const std::string& directory, const Training& traini
     fail<ValueError>(kOp, {.what = "keep must not be negative",
                            .got = str(options.keep),
                            .expected = "0 (all) or a count"});
-  const comm::Communicator ranks = ranks_of(training);
-  CheckpointState state;
-  on_all_ranks(ranks, kOp, [&] {
-    require_valid_parts(kOp, training);
+  const optim::Names names = parameter_names(training);
+  const comm::Communicator ranks = nn::training_ranks("checkpoint", names);
+  std::vector<Part> parts;
+  comm::on_all_ranks(ranks, kOp, [&] {
+    parts = parts_of(kOp, training);
     require_whole_iteration(training);
-    state = state_of(training);
   });
-  gather_generators(ranks, training, state);
-  const std::string parent = without_slash(directory), step = io::step_name(training.step);
-  on_all_ranks(ranks, kOp, [&] {
-    if (ranks.rank() == 0) write_step(parent, step, state, training, options.keep);
+  CheckpointState state{
+      .step = training.step, .epoch = training.epoch, .metadata = training.metadata};
+  if (trains_on_cpu(names)) state.cpu_products = cpu_product_kind();
+  state.ranks = gathered_generators(ranks, parts);
+  const std::string parent = io::without_slash(directory), step = io::step_name(training.step);
+  comm::on_all_ranks(ranks, kOp, [&] {
+    if (ranks.rank() == 0)
+      write_step(parent, step, state, collect(parts, names, state), options.keep);
   });
   return parent + "/" + step;
 }

@@ -1,16 +1,14 @@
 #include "checkpoint_state.h"
 
-#include <charconv>
+#include <initializer_list>
+#include <set>
 
 #include "../../tensor/core/version.h"
-#include "../../tensor/device/cpu_isa.h"
-#include "../../tensor/io/checkpoint_directory.h"
 #include "../../tensor/io/crc32c.h"
 #include "../../tensor/io/json_text.h"
 #include "../../tensor/io/json_value.h"
 #include "../../tensor/io/utf8.h"
 #include "../../tensor/text/text.h"
-#include "../session_core.h"
 
 namespace mezzo::amp {
 
@@ -24,224 +22,172 @@ constexpr std::uint64_t kSchema = 1;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 25;
 constexpr int kDepth = 5;  // nesting of objects: root, sessions, a session, its scalers, a scaler
 
-// ---- checksums ----------------------------------------------------------------------------------
-
-std::uint32_t read_crc(const JsonField& field) {
-  const std::string& text = field.text();
-  std::uint32_t crc = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), crc, 16);
-  if (error != std::errc{} || end != text.data() + text.size() || crc_text(crc) != text)
-    field.refuse("is not a checksum", io::quote(text), "8 hexadecimal digits");
-  return crc;
-}
-
-// ---- parts to JSON and back ---------------------------------------------------------------------
-
 JsonValue json_of(const std::string& text) { return text; }
-
-template <class Map> JsonValue json_of_numbers(const Map& numbers) {
-  JsonValue::Object out;
-  for (const auto& [name, value] : numbers) out.emplace_back(name, value);
-  return out;
-}
-
-template <class Map> Map read_numbers(const JsonField& field) {
-  Map out;
-  for (const auto& [name, member] : field.members()) out[name] = member.number();
-  return out;
-}
-
-JsonValue json_of(const SavedNumbers& numbers) { return json_of_numbers(numbers); }
-void read(const JsonField& field, SavedNumbers& to) { to = read_numbers<SavedNumbers>(field); }
+JsonValue json_of(double number) { return number; }
 void read(const JsonField& field, std::string& to) { to = field.text(); }
-
-JsonValue json_of(const SavedOptimizer& optimizer) {
-  return object("type", optimizer.type, "state", json_of(optimizer.numbers));
-}
-
-void read(const JsonField& field, SavedOptimizer& to) {
-  field.require_members({"type", "state"});
-  to.type = field.at("type").text();
-  read(field.at("state"), to.numbers);
-}
-
-JsonValue json_of(const SavedSession& session) {
-  JsonValue::Object options, scalers;
-  for (const auto& [name, text] : session.options) options.emplace_back(name, text);
-  for (const auto& [name, fields] : session.scalers)
-    scalers.emplace_back(name, json_of_numbers(fields));
-  return object("options", std::move(options), "scalers", std::move(scalers));
-}
-
-void read(const JsonField& field, SavedSession& to) {
-  field.require_members({"options", "scalers"});
-  for (const auto& [name, member] : field.at("options").members()) to.options[name] = member.text();
-  for (const auto& [name, member] : field.at("scalers").members())
-    to.scalers[name] = read_numbers<StateDict::mapped_type>(member);
-}
-
-JsonValue json_of(const SavedLoader& loader) {
-  const auto count = [](std::int64_t n) { return JsonValue::whole(static_cast<std::uint64_t>(n)); };
-  JsonValue::Object members =
-      object("seed", JsonValue::whole(loader.position.seed), "epoch",
-             JsonValue::whole(loader.position.epoch), "sample", count(loader.position.sample),
-             "samples", count(loader.samples), "batch", count(loader.batch), "shuffle",
-             loader.shuffle, "drop_last", loader.drop_last);
-  if (loader.shards != 1) members.emplace_back("shards", count(loader.shards));
-  return members;
-}
-
-void read(const JsonField& field, SavedLoader& to) {
-  field.require_members({"seed", "epoch", "sample", "samples", "batch", "shuffle", "drop_last"},
-                        {"shards"});
-  to.position = {field.at("seed").whole(), field.at("epoch").whole(), field.at("sample").count()};
-  to.samples = field.at("samples").count();
-  to.batch = field.at("batch").count();
-  to.shuffle = field.at("shuffle").truth();
-  to.drop_last = field.at("drop_last").truth();
-  if (field.has("shards")) to.shards = field.at("shards").count();
-}
-
-JsonValue json_of(const Generator& generator) {
-  return object("seed", JsonValue::whole(generator.seed), "draw", JsonValue::whole(generator.draw));
-}
-
-void read(const JsonField& field, Generator& to) {
-  field.require_members({"seed", "draw"});
-  to = {field.at("seed").whole(), field.at("draw").whole()};
-}
-
-template <class T> JsonValue json_of_all(const std::map<std::string, T>& entries);
-template <class T> void read_all(const JsonField& field, std::map<std::string, T>& to);
-
-JsonValue json_of(const RankGenerators& rank) {
-  return object("default_generator", json_of(rank.default_generator), "generators",
-                json_of_all(rank.generators));
-}
-
-void read(const JsonField& field, RankGenerators& to) {
-  field.require_members({"default_generator", "generators"});
-  read(field.at("default_generator"), to.default_generator);
-  read_all(field.at("generators"), to.generators);
-}
+void read(const JsonField& field, double& to) { to = field.number(); }
 
 JsonValue json_of(const io::FileFacts& facts) {
-  return object("bytes", JsonValue::whole(facts.bytes), "crc32c", crc_text(facts.crc));
+  return object("bytes", JsonValue::whole(facts.bytes), "crc32c", io::crc_text(facts.crc));
 }
 
 void read(const JsonField& field, io::FileFacts& to) {
   field.require_members({"bytes", "crc32c"});
-  to = {field.at("bytes").whole(), read_crc(field.at("crc32c"))};
+  to = {field.at("bytes").whole(), io::read_crc(field.at("crc32c"))};
 }
 
-/** Wraps a value in an object whose key is its kind, to keep numbers apart from text. */
-JsonValue json_of(const CheckpointMetadata::mapped_type& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return object("text", *text);
-  if (const auto* number = std::get_if<double>(&value)) return object("number", *number);
-  const std::int64_t whole = std::get<std::int64_t>(value);
-  const auto magnitude =
-      whole < 0 ? ~static_cast<std::uint64_t>(whole) + 1 : static_cast<std::uint64_t>(whole);
-  return object(whole < 0 ? "minus" : "whole", JsonValue::whole(magnitude));
-}
+JsonValue json_of(const SavedParts& generators);
+void read(const JsonField& field, SavedParts& generators);
 
-void read(const JsonField& field, CheckpointMetadata::mapped_type& to) {
-  const auto members = field.members();
-  if (members.size() != 1)
-    field.refuse("is not a metadata value", "", "one of text, number, whole, minus");
-  const auto& [kind, value] = *members.begin();
-  if (kind == "text") {
-    to = value.text();
-  } else if (kind == "number") {
-    to = value.number();
-  } else if (kind == "whole") {
-    to = value.count();
-  } else if (kind == "minus") {
-    const std::uint64_t magnitude = value.whole();
-    if (magnitude == 0 || magnitude > std::uint64_t{1} << 63) value.refuse("is out of range");
-    to = static_cast<std::int64_t>(~magnitude + 1);
-  } else {
-    value.refuse("has an unknown kind", "", "text, number, whole or minus");
-  }
-}
-
-template <class T> JsonValue json_of_all(const std::map<std::string, T>& entries) {
+/** Returns an object of the entries of a map. */
+template <class Map> JsonValue::Object json_of_all(const Map& entries) {
   JsonValue::Object out;
   for (const auto& [name, entry] : entries) out.emplace_back(name, json_of(entry));
   return out;
 }
 
-template <class T> void read_all(const JsonField& field, std::map<std::string, T>& to) {
+template <class Map> void read_all(const JsonField& field, Map& to) {
   for (const auto& [name, member] : field.members()) read(member, to[name]);
 }
 
-// ---- the file -----------------------------------------------------------------------------------
+// ---- parts --------------------------------------------------------------------------------------
 
-constexpr std::string_view kSelf = ",\n  \"self\": \"", kEnd = "\"\n}\n";
-
-/** Checks the checksum at the end of `text`, the contents of `file`. */
-void require_intact(const io::ByteReader& file, std::string_view text) {
-  const std::size_t tail = kSelf.size() + 8 + kEnd.size();
-  const auto damaged = [&](const char* got) {
-    fail<FormatError>(file.subject(), {.what = "the state is damaged", .got = got});
-  };
-  if (text.size() < tail) damaged("no checksum at its end");
-  const std::string_view end = text.substr(text.size() - tail),
-                         body = text.substr(0, text.size() - tail);
-  if (!end.starts_with(kSelf) || !end.ends_with(kEnd)) damaged("no checksum at its end");
-  if (end.substr(kSelf.size(), 8) != crc_text(io::crc32c(std::as_bytes(std::span(body)))))
-    damaged("a checksum mismatch");
+/** Returns the numbers "loss_scaler0.loss_scale" as objects "loss_scaler0" of "loss_scale". */
+JsonValue::Object json_of_scalers(const mezzo::StateDict& state) {
+  std::map<std::string, std::map<std::string, double>> scalers;
+  for (const auto& [name, number] : state.numbers) {
+    const std::size_t dot = name.rfind('.');
+    scalers[name.substr(0, dot)][name.substr(dot + 1)] = number;
+  }
+  JsonValue::Object out;
+  for (const auto& [name, fields] : scalers) out.emplace_back(name, json_of_all(fields));
+  return out;
 }
 
+JsonValue json_of(PartKind kind, const SavedPart& part) {
+  const auto counts = [&part](JsonValue::Object& to, std::initializer_list<const char*> names) {
+    for (const char* name : names) to.emplace_back(name, JsonValue::whole(part.counts.at(name)));
+  };
+  JsonValue::Object out;
+  switch (kind) {
+    case PartKind::model:
+    case PartKind::ema: return part.type;
+    case PartKind::optimizer:
+      return object("type", part.type, "state", json_of_all(part.state.numbers));
+    case PartKind::session:
+      return object("options", json_of_all(part.options), "scalers", json_of_scalers(part.state));
+    case PartKind::scaler:
+    case PartKind::schedule: return json_of_all(part.state.numbers);
+    case PartKind::loader:
+      counts(out, {"seed", "epoch", "sample", "samples", "batch"});
+      for (const char* name : {"shuffle", "drop_last"})
+        out.emplace_back(name, part.counts.at(name) != 0);
+      if (part.counts.at("shards") != 1) counts(out, {"shards"});
+      return out;
+    case PartKind::stream:
+    case PartKind::generator: counts(out, {"seed", "draw"});
+  }
+  return out;
+}
+
+void read(const JsonField& field, PartKind kind, SavedPart& to) {
+  switch (kind) {
+    case PartKind::model:
+    case PartKind::ema: to.type = field.text(); return;
+    case PartKind::optimizer:
+      field.require_members({"type", "state"});
+      to.type = field.at("type").text();
+      return read_all(field.at("state"), to.state.numbers);
+    case PartKind::session:
+      field.require_members({"options", "scalers"});
+      read_all(field.at("options"), to.options);
+      for (const auto& [name, scaler] : field.at("scalers").members()) {
+        scaler.require_members({"loss_scale", "unskipped"});
+        for (const auto& [number, member] : scaler.members())
+          to.state.numbers[str(name, ".", number)] = member.number();
+      }
+      return;
+    case PartKind::scaler:
+    case PartKind::schedule: return read_all(field, to.state.numbers);
+    case PartKind::loader:
+      field.require_members({"seed", "epoch", "sample", "samples", "batch", "shuffle", "drop_last"},
+                            {"shards"});
+      for (const char* name : {"seed", "epoch", "sample", "samples", "batch"})
+        to.counts[name] = field.at(name).whole();
+      for (const char* name : {"shuffle", "drop_last"}) to.counts[name] = field.at(name).truth();
+      to.counts["shards"] = field.has("shards") ? field.at("shards").whole() : 1;
+      return;
+    case PartKind::stream:
+    case PartKind::generator:
+      field.require_members({"seed", "draw"});
+      for (const char* name : {"seed", "draw"}) to.counts[name] = field.at(name).whole();
+  }
+}
+
+/** Appends an object of parts by name for each kind from `first` on. */
+void add_sections(JsonValue::Object& to, const SavedParts& parts, PartKind first) {
+  for (PartKind kind = first; kind <= PartKind::generator; kind = next(kind)) {
+    JsonValue::Object section;
+    for (const auto& [key, part] : parts)
+      if (key.first == kind) section.emplace_back(key.second, json_of(kind, part));
+    if (kind == PartKind::stream)
+      to.emplace_back(info_of(kind).section, std::move(section.at(0).second));
+    else if (kind != PartKind::ema || !section.empty())
+      to.emplace_back(info_of(kind).section, std::move(section));
+  }
+}
+
+void read_sections(const JsonField& field, SavedParts& to, PartKind first) {
+  for (PartKind kind = first; kind <= PartKind::generator; kind = next(kind)) {
+    if (kind == PartKind::ema && !field.has("averages")) continue;
+    const JsonField section = field.at(info_of(kind).section);
+    if (kind == PartKind::stream)
+      read(section, kind, to[{kind, ""}]);
+    else
+      for (const auto& [name, member] : section.members()) read(member, kind, to[{kind, name}]);
+  }
+}
+
+JsonValue json_of(const SavedParts& generators) {
+  JsonValue::Object out;
+  add_sections(out, generators, PartKind::stream);
+  return out;
+}
+
+void read(const JsonField& field, SavedParts& generators) {
+  field.require_members({"default_generator", "generators"});
+  read_sections(field, generators, PartKind::stream);
+}
+
+/** Reads the files, which are those of the kinds that have parts. */
 void read_files(const JsonField& field, CheckpointState& state) {
   read_all(field, state.files);
+  std::set<std::string_view> expected;
+  for (const auto& [key, part] : state.parts) expected.insert(info_of(key.first).file);
+  expected.erase("");
   for (const auto& [name, facts] : state.files)
-    if (name != io::kModelFile && name != io::kOptimizerFile && name != io::kAverageFile)
-      field.refuse("names an unknown file", io::quote(name));
-  const auto require = [&](std::string_view name, bool expected) {
-    if ((state.files.count(std::string(name)) > 0) != expected)
-      field.refuse(expected ? "lacks a file" : "names a file without contents", io::quote(name));
-  };
-  require(io::kModelFile, !state.models.empty());
-  require(io::kOptimizerFile, !state.optimizers.empty());
-  require(io::kAverageFile, !state.averages.empty());
+    if (expected.count(name) == 0)
+      field.refuse("names an unknown file or one without contents", io::quote(name));
+  for (const std::string_view name : expected)
+    if (state.files.count(std::string(name)) == 0) field.refuse("lacks a file", io::quote(name));
 }
 
 }  // namespace
 
-std::string crc_text(std::uint32_t crc) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string text;
-  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[crc >> shift & 15];
-  return text;
-}
+// ---- the file -----------------------------------------------------------------------------------
 
 std::string state_text(const CheckpointState& s) {
-  JsonValue::Object members;
-  const auto put = [&](const char* name, JsonValue value) {
-    members.emplace_back(name, std::move(value));
-  };
-  put("schema", JsonValue::whole(kSchema));
-  put("library", std::string(version()));
-  put("world_size", JsonValue::whole(s.ranks.size() + 1));
-  put("step", JsonValue::whole(static_cast<std::uint64_t>(s.step)));
-  put("epoch", JsonValue::whole(static_cast<std::uint64_t>(s.epoch)));
-  if (s.cpu_products) put("cpu_products", *s.cpu_products);
-  put("metadata", json_of_all(s.metadata));
-  put("models", json_of_all(s.models));
-  put("optimizers", json_of_all(s.optimizers));
-  if (!s.averages.empty()) put("averages", json_of_all(s.averages));
-  put("sessions", json_of_all(s.sessions));
-  put("scalers", json_of_all(s.scalers));
-  put("schedules", json_of_all(s.schedules));
-  put("loaders", json_of_all(s.loaders));
-  put("default_generator", json_of(s.default_generator));
-  put("generators", json_of_all(s.generators));
-  if (!s.ranks.empty()) put("ranks", json_of_all(s.ranks));
-  put("files", json_of_all(s.files));
-  std::string text = io::json_text(std::move(members));
-  text.resize(text.size() - 2);  // cuts off the end of the object
-  const std::uint32_t crc = io::crc32c(std::as_bytes(std::span(text)));
-  text += str(kSelf, crc_text(crc), kEnd);
+  JsonValue::Object members =
+      object("schema", JsonValue::whole(kSchema), "library", std::string(version()), "world_size",
+             JsonValue::whole(s.ranks.size() + 1), "step",
+             JsonValue::whole(static_cast<std::uint64_t>(s.step)), "epoch",
+             JsonValue::whole(static_cast<std::uint64_t>(s.epoch)));
+  if (s.cpu_products) members.emplace_back("cpu_products", *s.cpu_products);
+  members.emplace_back("metadata", json_of(s.metadata));
+  add_sections(members, s.parts, PartKind::model);
+  if (!s.ranks.empty()) members.emplace_back("ranks", json_of_all(s.ranks));
+  members.emplace_back("files", json_of_all(s.files));
+  std::string text = io::sealed_json(std::move(members));
   if (text.size() > kMostBytes)
     fail<ValueError>("save_checkpoint", {.what = "the state is too large",
                                          .got = str(text.size(), " bytes of JSON"),
@@ -258,7 +204,7 @@ CheckpointState read_state(const io::ByteReader& file) {
                                        .expected = str("at most ", kMostBytes)});
   const std::vector<std::byte> bytes = file.bytes(0, file.size());
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  require_intact(file, text);
+  io::require_intact(file, text);
   const JsonValue value = io::read_json(file, text, kDepth);
   const JsonField root(file, value);
   if (const std::uint64_t schema = root.at("schema").whole(); schema != kSchema)
@@ -278,83 +224,9 @@ CheckpointState read_state(const io::ByteReader& file) {
   if (root.has("cpu_multiplies_bf16"))  // older files
     s.cpu_products = root.at("cpu_multiplies_bf16").truth() ? "bf16" : "f32";
   if (root.has("cpu_products")) s.cpu_products = root.at("cpu_products").text();
-  read_all(root.at("metadata"), s.metadata);
-  read_all(root.at("models"), s.models);
-  read_all(root.at("optimizers"), s.optimizers);
-  if (root.has("averages")) read_all(root.at("averages"), s.averages);
-  read_all(root.at("sessions"), s.sessions);
-  read_all(root.at("scalers"), s.scalers);
-  read_all(root.at("schedules"), s.schedules);
-  read_all(root.at("loaders"), s.loaders);
-  read(root.at("default_generator"), s.default_generator);
-  read_all(root.at("generators"), s.generators);
+  read(root.at("metadata"), s.metadata);
+  read_sections(root, s.parts, PartKind::model);
   read_files(root.at("files"), s);
-  return s;
-}
-
-// ---- from a training ----------------------------------------------------------------------------
-
-bool SavedSession::dynamic() const {
-  const auto found = options.find("loss_scale");
-  return found != options.end() && found->second == scale_text(kDynamic);
-}
-
-bool SavedSession::has_masters() const {
-  const auto found = options.find("master_weights");
-  return found != options.end() && found->second == "true";
-}
-
-std::map<std::string, std::string> options_of(const Session& session) {
-  const Properties& p = session.options();
-  if (!p.enabled) return {{"enabled", "false"}};
-  std::map<std::string, std::string> out;
-  for (const auto& texts : {property_texts(p), further_texts(p)})
-    out.insert(texts.begin(), texts.end());
-  return out;
-}
-
-SavedLoader saved_loader(const data::Batches& loader) {
-  const data::BatchOptions& o = loader.options();
-  return {loader.position(), loader.samples(), o.size, o.shuffle, o.drop_last, o.shard.count};
-}
-
-optim::Names parameter_names(const Parts<const nn::Module>& models) {
-  optim::Names names;
-  for (const auto& model : models)
-    for (const nn::NamedTensor& entry : model.object->named_parameters())
-      names.push_back({key_prefix(model.name) + entry.name, entry.tensor});
-  return names;
-}
-
-std::string key_prefix(const std::string& name) { return name.empty() ? name : name + "."; }
-
-bool trains_on_cpu(const Training& training) {
-  for (const auto& model : training.model)
-    for (const Tensor& parameter : model.object->parameters())
-      if (parameter.device() == cpu) return true;
-  return false;
-}
-
-CheckpointState state_of(const Training& training) {
-  CheckpointState s;
-  if (trains_on_cpu(training)) s.cpu_products = cpu_product_kind();
-  s.step = training.step;
-  s.epoch = training.epoch;
-  s.metadata = training.metadata;
-  for (const auto& model : training.model) s.models[model.name] = std::string(model.object->kind());
-  for (const auto& average : training.average)
-    s.averages[average.name] = "ExponentialMovingAverage";
-  for (const auto& session : training.session)
-    s.sessions[session.name] = {options_of(*session.object), session.object->state_dict()};
-  for (const auto& scaler : training.scaler) {
-    const auto numbers = scaler.object->state_dict();
-    s.scalers[scaler.name] = {numbers.begin(), numbers.end()};
-  }
-  for (const auto& schedule : training.schedule)
-    s.schedules[schedule.name] = schedule.object->state_dict().scalars;
-  for (const auto& loader : training.loader) s.loaders[loader.name] = saved_loader(*loader.object);
-  s.default_generator = mezzo::default_generator();
-  for (const auto& generator : training.generator) s.generators[generator.name] = *generator.object;
   return s;
 }
 

@@ -1,88 +1,73 @@
-// CheckpointState: the contents of state.json, collected from a training, written and read as text.
+// CheckpointState: what a checkpoint holds, part by part, and its state.json.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "../../tensor/io/atomic_directory.h"
+#include "../../tensor/io/checkpoint_directory.h"
 #include "checkpoint.h"
 
 namespace mezzo::amp {
 
-/** The numbers of one object's state_dict(). */
-using SavedNumbers = std::map<std::string, double, std::less<>>;
+/** The kinds of parts, in the order of state.json. A stream is the thread's default generator. */
+enum class PartKind { model, optimizer, ema, session, scaler, schedule, loader, stream, generator };
 
-/** An optimizer in state.json. */
-struct SavedOptimizer {
-  std::string type;
-  SavedNumbers numbers;
+/** A kind of part in files and messages. */
+struct PartInfo {
+  const char* section;         // its member of state.json
+  const char* noun;            // in messages
+  std::string_view file = {};  // of its tensors; empty: it has none
 };
 
-/** A session in state.json. */
-struct SavedSession {
-  std::map<std::string, std::string> options;  // by name, as text
-  StateDict scalers;
-
-  /** True if the session scaled its loss dynamically. */
-  bool dynamic() const;
-  /** True if the session had master weights. */
-  bool has_masters() const;
+/** All kinds, in the order of PartKind. */
+inline constexpr PartInfo kPartKinds[] = {
+    {"models", "model", io::kModelFile},
+    {"optimizers", "optimizer", io::kOptimizerFile},
+    {"averages", "moving average", io::kAverageFile},
+    {"sessions", "session"},
+    {"scalers", "scaler"},
+    {"schedules", "schedule"},
+    {"loaders", "loader"},
+    {"default_generator", "default generator"},
+    {"generators", "generator"},
 };
 
-/** The position of a data loader, and what its order depends on. */
-struct SavedLoader {
-  data::Position position;
-  std::int64_t samples = 0, batch = 0;
-  bool shuffle = false, drop_last = false;
-  std::int64_t shards = 1;  // number of processes that divided the batches
+/** Returns the kind after this one. */
+constexpr PartKind next(PartKind kind) { return PartKind(static_cast<int>(kind) + 1); }
+/** Returns the row of a kind. */
+constexpr const PartInfo& info_of(PartKind kind) {
+  return kPartKinds[static_cast<std::size_t>(kind)];
+}
+
+/** What a checkpoint holds of a part. */
+struct SavedPart {
+  std::string type = {};                             // class of a model, optimizer or average
+  std::map<std::string, std::string> options = {};   // of a session, as text
+  std::map<std::string, std::uint64_t> counts = {};  // of a loader or generator; seeds have 64 bits
+  mezzo::StateDict state = {};
 };
 
-/** The random streams of a process. */
-struct RankGenerators {
-  Generator default_generator;
-  std::map<std::string, Generator> generators;
-};
+/** Parts by kind and name. */
+using SavedParts = std::map<std::pair<PartKind, std::string>, SavedPart>;
 
-/** The contents of state.json. */
+/** What a checkpoint holds. */
 struct CheckpointState {
   std::int64_t step = 0, epoch = 0;
-  std::optional<std::string> cpu_products;  // cpu_product_kind() of a training on the CPU
-  CheckpointMetadata metadata;
-  std::map<std::string, std::string> models;  // name -> kind, for information only
-  std::map<std::string, SavedOptimizer> optimizers;
-  std::map<std::string, std::string> averages;  // as models
-  std::map<std::string, SavedSession> sessions;
-  std::map<std::string, SavedNumbers> scalers, schedules;
-  std::map<std::string, SavedLoader> loaders;
-  Generator default_generator;
-  std::map<std::string, Generator> generators;
-  std::map<std::string, RankGenerators> ranks;  // of ranks 1, 2, ... of a training in several
-                                                // processes; those of rank 0 are above
-  std::map<std::string, io::FileFacts> files;   // all files but state.json
+  std::optional<std::string> cpu_products = {};  // cpu_product_kind() of a training on the CPU
+  CheckpointMetadata metadata = {};
+  SavedParts parts = {};                            // with the generators of rank 0
+  std::map<std::string, SavedParts> ranks = {};     // the generators of ranks 1, 2, ...
+  std::map<std::string, io::FileFacts> files = {};  // all files but state.json
 };
 
-/** Returns whether a model of the training has parameters on the CPU. */
-bool trains_on_cpu(const Training& training);
-/** Collects the numbers and names of a training; `files` stays empty. */
-CheckpointState state_of(const Training& training);
-/** Returns the options that the numbers of a training under this session depend on. */
-std::map<std::string, std::string> options_of(const Session& session);
-/** Returns a loader's position and options. */
-SavedLoader saved_loader(const data::Batches& loader);
-
-/** Formats a checksum as in state.json: 8 hexadecimal digits. */
-std::string crc_text(std::uint32_t crc);
 /** Returns the text of state.json, which ends with its own checksum. */
 std::string state_text(const CheckpointState& state);
-/** Reads state.json. Errors: FormatError naming file, place and reason; Unsupported in a build
- *  without JSON. */
+/** Reads state.json; the tensors of the parts are in other files. Errors: FormatError naming file,
+ *  place and reason; Unsupported in a build without JSON. */
 CheckpointState read_state(const io::ByteReader& file);
-
-/** Returns the parameters of all models with the names that key the optimizers' entries. */
-optim::Names parameter_names(const Parts<const nn::Module>& models);
-/** Returns "name.", or nothing for a single object without a name. */
-std::string key_prefix(const std::string& name);
 
 }  // namespace mezzo::amp

@@ -395,6 +395,12 @@ template <class T> T checked(std::string_view name, double saved) {
   return static_cast<T>(saved);
 }
 
+mezzo::StateDict with_numbers(const std::map<std::string, double>& numbers) {
+  mezzo::StateDict out;
+  out.numbers.insert(numbers.begin(), numbers.end());
+  return out;
+}
+
 }  // namespace
 
 std::map<std::string, double> GradScaler::state_dict() const {
@@ -406,9 +412,17 @@ std::map<std::string, double> GradScaler::state_dict() const {
   return out;
 }
 
-std::function<void()> GradScaler::stage_state_dict(const std::map<std::string, double>& saved) {
+void GradScaler::load_state_dict(const std::map<std::string, double>& saved) {
+  stage(with_numbers(saved))();
+}
+
+void GradScaler::check_state_dict(const std::map<std::string, double>& saved) {
+  (void)stage(with_numbers(saved));
+}
+
+std::function<void()> GradScaler::stage(const mezzo::StateDict& saved) {
   if (!enabled_) return [] {};
-  std::map<std::string, double> unknown = saved;
+  auto unknown = saved.numbers;
   ScaleState state = scaler_->state();
   for_each_entry(state, [&](const char* name, auto& value) {
     const auto entry = unknown.extract(name);

@@ -110,13 +110,12 @@ class MZ_API GradScaler {
   std::map<std::string, double> state_dict() const;
   /** Loads a state_dict and drops overflows recorded since the last update(). Errors: ValueError
    *  for a missing, unknown or invalid entry; nothing has changed then. */
-  void load_state_dict(const std::map<std::string, double>& saved) { stage_state_dict(saved)(); }
+  void load_state_dict(const std::map<std::string, double>& saved);
   /** Throws what load_state_dict would throw, and changes nothing. */
-  void check_state_dict(const std::map<std::string, double>& saved) {
-    (void)stage_state_dict(saved);
-  }
-  /** Checks and prepares a load. The returned function performs it and allocates nothing. */
-  std::function<void()> stage_state_dict(const std::map<std::string, double>& saved);
+  void check_state_dict(const std::map<std::string, double>& saved);
+  /** Checks a state, which holds these numbers, as load_state_dict() does. Returns the load, which
+   *  does not allocate. */
+  std::function<void()> stage(const mezzo::StateDict& saved);
   /** Returns true if a loss was scaled or gradients were unscaled since the last update();
    *  state_dict() does not contain that. */
   bool amid_iteration() const { return scaled_since_update_ || !used_optimizers().empty(); }

@@ -1,5 +1,7 @@
 #include "optimizer_masters.h"
 
+#include <unordered_map>
+
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/leaf_lock.h"
 #include "../../tensor/core/dispatch.h"
@@ -175,6 +177,28 @@ void bring_masters_up_to_date(const SessionCore& core, Optimizer& optimizer,
 void bring_masters_up_to_date(SessionCore& core, Optimizer& optimizer) {
   MasterChanges changes(core.masters);
   bring_masters_up_to_date(core, optimizer, changes);
+  changes.commit();
+}
+
+SavedMasters::~SavedMasters() {
+  if (kept_) return;
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) change->undo();
+}
+
+void SavedMasters::create(SessionCore& core, Optimizer& optimizer, const mezzo::StateDict& saved,
+                          const optim::Names& names) {
+  if (!core.properties.masters()) return;
+  MasterChanges& changes = changes_.emplace_back(core.masters);
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    create_masters(core, optimizer, optimizer.slots(group), changes);
+  std::unordered_map<const TensorImpl*, std::string_view> name_of;
+  for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
+  each_slot(optimizer, [&](Slot& slot) {
+    const auto name = name_of.find(slot.param.impl());
+    if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) return;
+    if (saved.tensors.contains(str(name->second, ".master")))
+      create_master(core, optimizer, slot, changes);
+  });
   changes.commit();
 }
 

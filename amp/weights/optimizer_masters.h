@@ -3,6 +3,7 @@
 // See also: master.h (the masters of a session).
 #pragma once
 
+#include <deque>
 #include <span>
 
 #include "../../optim/optimizer.h"
@@ -49,6 +50,26 @@ void bring_masters_up_to_date(const SessionCore& core, optim::Optimizer& optimiz
                               MasterChanges& changes);
 /** As above, at once. */
 void bring_masters_up_to_date(SessionCore& core, optim::Optimizer& optimizer);
+/** Creates the masters that loads of optimizers' states need, and removes them again unless keep()
+ *  is called. */
+class SavedMasters {
+ public:
+  SavedMasters() = default;
+  ~SavedMasters();
+  SavedMasters(const SavedMasters&) = delete;
+  SavedMasters& operator=(const SavedMasters&) = delete;
+
+  /** Creates missing masters of an optimizer, also for frozen parameters of which `saved` has a
+   *  master: their 16-bit values alone would lose the low bits. `names` are those in `saved`. */
+  void create(SessionCore& core, optim::Optimizer& optimizer, const mezzo::StateDict& saved,
+              const optim::Names& names);
+  void keep() { kept_ = true; }
+
+ private:
+  std::deque<MasterChanges> changes_;
+  bool kept_ = false;
+};
+
 /** Removes the gradients of the masters. */
 void drop_masters_gradients(optim::Optimizer& optimizer);
 /** Records that all parameters are roundings of their masters. */

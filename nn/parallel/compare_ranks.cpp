@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "../../autograd/gradient_receiver.h"
 #include "../../tensor/text/text.h"
 #include "broadcast_state.h"
 
@@ -69,6 +70,20 @@ void compare_ranks(const Module& model, const comm::Communicator& ranks,
   for (const NamedTensor& entry : model.named_buffers()) text += str(text_of(entry), ", buffer\n");
   text += text_of(options);
   require_same_lines(ranks, kOp, std::move(text));
+}
+
+comm::Communicator training_ranks(std::string_view op,
+                                  std::span<const optim::NamedTensor> parameters) {
+  comm::Communicator ranks;
+  for (const optim::NamedTensor& parameter : parameters)
+    if (const GradientReceiver* const receiver = gradient_receiver(parameter.tensor)) {
+      if (ranks.size() > 1 && receiver->ranks().size() != ranks.size())
+        fail<ValueError>(op, {.what = "the models are trained by different ranks",
+                              .got = str(ranks.size(), " and ", receiver->ranks().size(), " ranks"),
+                              .hint = "save each model in a checkpoint of its own"});
+      ranks = receiver->ranks();
+    }
+  return ranks;
 }
 
 }  // namespace mezzo::nn

@@ -374,4 +374,21 @@ double Mean::value() const {
   return sum / count;  // NaN for 0 / 0
 }
 
+void on_all_ranks(const Communicator& ranks, std::string_view op,
+                  const std::function<void()>& work) {
+  if (ranks.size() == 1) return work();
+  std::exception_ptr failure;
+  std::string text;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    text = str("failed: ", error.what());
+  }
+  const std::vector<std::string> texts = ranks.gather_text(text);
+  if (failure) std::rethrow_exception(failure);
+  for (std::size_t r = 0; r < texts.size(); ++r)
+    if (!texts[r].empty()) fail<IoError>(op, {.what = str("rank ", r, " ", texts[r])});
+}
+
 }  // namespace mezzo::comm

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -180,5 +181,10 @@ class MZ_API Mean {
   Communicator group_;
   double sum_ = 0, count_ = 0;  // of this rank
 };
+
+/** Runs `work` on each rank and waits for all. If it throws on a rank, it throws on all: on the
+ *  others an IoError that names the rank and quotes the text. */
+MZ_API void on_all_ranks(const Communicator& ranks, std::string_view op,
+                         const std::function<void()>& work);
 
 }  // namespace mezzo::comm

@@ -29,6 +29,20 @@ FileFacts facts_of(const ByteReader& file) {
   return facts;
 }
 
+void require_facts(const ByteReader& file, const FileFacts& expected) {
+  const auto text = [](const FileFacts& facts) {
+    return str(facts.bytes, " bytes with checksum ", crc_text(facts.crc));
+  };
+  FileFacts facts{.bytes = file.size()};
+  if (facts.bytes == expected.bytes) facts = facts_of(file);
+  if (facts == expected) return;
+  fail<FormatError>(
+      file.subject(),
+      {.what = "the file is damaged",
+       .got = facts.bytes == expected.bytes ? text(facts) : str(facts.bytes, " bytes"),
+       .expected = text(expected)});
+}
+
 // ---- existing directories -----------------------------------------------------------------------
 
 int list_directory(const std::string& path, std::vector<std::string>& names) {

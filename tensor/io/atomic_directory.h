@@ -24,6 +24,8 @@ struct FileFacts {
 
 /** Returns the size and checksum of an existing file, read in chunks. Errors: IoError. */
 MZ_API FileFacts facts_of(const ByteReader& file);
+/** Throws unless an existing file has this size and checksum. Errors: FormatError; IoError. */
+void require_facts(const ByteReader& file, const FileFacts& expected);
 
 /** A new directory whose files are collected in PATH.tmp-RANDOM. commit() makes them durable and
  *  renames the directory to PATH, in exchange for an existing one. Without commit the temporary

@@ -164,6 +164,48 @@ StepList steps_best_first(std::string_view operation, const std::string& directo
   return list;
 }
 
+std::string without_slash(const std::string& path) {
+  std::string out = path;
+  while (out.size() > 1 && out.back() == '/') out.pop_back();
+  return out;
+}
+
+bool is_step(const std::string& path) {
+  struct stat facts {};
+  return step_number(path.substr(path.rfind('/') + 1)) ||
+         ::lstat(str(path, "/", kStateFile).c_str(), &facts) == 0;
+}
+
+void read_best_step(std::string_view operation, const std::string& directory,
+                    const std::function<void(const std::string& path)>& read,
+                    std::vector<std::string>& passed_over) {
+  const auto pass_over = [&](std::string text) {
+    log_text(Severity::warning, text);
+    passed_over.push_back(std::move(text));
+  };
+  const StepList steps = steps_best_first(operation, directory);
+  if (!steps.latest_error.empty())
+    pass_over(steps.latest_error + "; the newest checkpoint is tried");
+  std::string first;
+  for (const std::string& step : steps.best_first) {
+    std::string text;
+    try {
+      return read(str(directory, "/", step));
+    } catch (const IoError& error) {
+      text = error.what();
+    } catch (const FormatError& error) {
+      text = error.what();
+    }
+    pass_over(text + "; the next older checkpoint is tried");
+    if (first.empty()) first = text;
+  }
+  const std::string subject = str(operation, "(", directory, ")");
+  if (first.empty())
+    fail<IoError>(subject,
+                  {.what = "there is no checkpoint", .expected = "directories like step-000001"});
+  fail<FormatError>(subject, {.what = "every checkpoint is damaged", .got = first});
+}
+
 void set_latest(std::string_view operation, const std::string& directory, const std::string& step) {
   const std::string path = str(directory, "/", kLatest);
   // Replaces a link to a directory, as other programs create it. In between, the newest step is the

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -58,6 +59,16 @@ struct StepList {
  *  link, and `latest` may be a link to a step in this or another directory. Errors: IoError if the
  *  directory cannot be read. */
 MZ_API StepList steps_best_first(std::string_view operation, const std::string& directory);
+/** Returns the path without trailing slashes. */
+std::string without_slash(const std::string& path);
+/** Returns true for the path of a step: by its name, or by the state file in it. */
+MZ_API bool is_step(const std::string& path);
+/** Calls `read` with the paths of the steps of a directory, best first, until it neither throws
+ *  IoError nor FormatError. Logs these, and why `latest` was not used, and adds the texts to
+ *  `passed_over`. Errors: IoError if there is no step; FormatError if every step is damaged. */
+MZ_API void read_best_step(std::string_view operation, const std::string& directory,
+                           const std::function<void(const std::string& path)>& read,
+                           std::vector<std::string>& passed_over);
 /** Writes the name of a step to `latest`. Errors: IoError; the old file stays. */
 MZ_API void set_latest(std::string_view operation, const std::string& directory,
                        const std::string& step);

@@ -43,4 +43,11 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   return ~crc;
 }
 
+std::string crc_text(std::uint32_t crc) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string text;
+  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[crc >> shift & 15];
+  return text;
+}
+
 }  // namespace mezzo::io

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "../text/text.h"
+#include "crc32c.h"
 #include "json_text.h"
 #include "utf8.h"
 
@@ -250,6 +252,45 @@ std::int64_t JsonField::count() const {
   if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
     refuse("is too large", str(value));
   return static_cast<std::int64_t>(value);
+}
+
+// ---- checksums ----------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kSelf = ",\n  \"self\": \"", kEnd = "\"\n}\n";
+
+std::string crc_of(std::string_view text) {
+  return crc_text(crc32c(std::as_bytes(std::span(text))));
+}
+
+}  // namespace
+
+std::uint32_t read_crc(const JsonField& field) {
+  const std::string& text = field.text();
+  std::uint32_t crc = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), crc, 16);
+  if (error != std::errc{} || end != text.data() + text.size() || crc_text(crc) != text)
+    field.refuse("is not a checksum", quote(text), "8 hexadecimal digits");
+  return crc;
+}
+
+std::string sealed_json(JsonValue::Object members) {
+  std::string text = json_text(std::move(members));
+  text.resize(text.size() - 2);  // cuts off the end of the object
+  return text + str(kSelf, crc_of(text), kEnd);
+}
+
+void require_intact(const ByteReader& file, std::string_view text) {
+  const std::size_t tail = kSelf.size() + 8 + kEnd.size();
+  const auto damaged = [&](const char* got) {
+    fail<FormatError>(file.subject(), {.what = "the state is damaged", .got = got});
+  };
+  if (text.size() < tail) damaged("no checksum at its end");
+  const std::string_view end = text.substr(text.size() - tail),
+                         body = text.substr(0, text.size() - tail);
+  if (!end.starts_with(kSelf) || !end.ends_with(kEnd)) damaged("no checksum at its end");
+  if (end.substr(kSelf.size(), 8) != crc_of(body)) damaged("a checksum mismatch");
 }
 
 }  // namespace mezzo::io

@@ -109,4 +109,12 @@ class MZ_API JsonField {
   std::string path_;  // "optimizers.main.type"
 };
 
+/** Reads a checksum as crc_text() writes it. Errors: FormatError. */
+MZ_API std::uint32_t read_crc(const JsonField& field);
+
+/** Returns the text of an object whose last member, "self", is the CRC-32C of the text before. */
+MZ_API std::string sealed_json(JsonValue::Object members);
+/** Checks the checksum at the end of `text`, the content of `file`. Errors: FormatError. */
+MZ_API void require_intact(const ByteReader& file, std::string_view text);
+
 }  // namespace mezzo::io

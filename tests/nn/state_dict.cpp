@@ -156,6 +156,58 @@ TEST_CASE("StateDict keeps order and refuses duplicates") {
   CHECK_THROWS_AS((nn::StateDict{{"x", ones({1})}, {"x", ones({1})}}), ValueError);
 }
 
+TEST_CASE("modules and optimizers save states of one type") {
+  static_assert(std::is_same_v<nn::StateDict, StateDict>);
+  static_assert(std::is_same_v<optim::StateDict, StateDict>);
+  const Net net;
+  optim::SGD optimizer(net.parameters(), {.lr = 0.5});
+  StateDict state = optimizer.state_dict();
+  CHECK(state.numbers.at("param_groups.0.lr") == 0.5);
+  CHECK(&state.scalars == &state.numbers);
+  StateDict copy = state;
+  copy.scalars["param_groups.0.lr"] = 0.25;
+  CHECK(copy.numbers.at("param_groups.0.lr") == 0.25);
+  CHECK(state.numbers.at("param_groups.0.lr") == 0.5);
+  state = std::move(copy);
+  CHECK(state.scalars.at("param_groups.0.lr") == 0.25);
+  optimizer.load_state_dict(state);
+  CHECK(optimizer.lr() == 0.25);
+  // A state of an optimizer is none of a module.
+  CHECK(load_error(net, state).find("\"consecutive_skips\"") != std::string::npos);
+}
+
+TEST_CASE("a staged load is applied when it is called") {
+  const Net net;
+  nn::StateDict dict = net.state_dict();
+  dict.set("fc1.bias", tensor({0.5, 1.5}));
+  const nn::StagedLoad load = net.stage(dict);
+  CHECK(values(net.fc1.bias) == std::vector<double>{0, 0});
+  load();
+  CHECK(values(net.fc1.bias) == std::vector<double>{0.5, 1.5});
+  dict.erase("fc1.bias");
+  CHECK_THROWS_AS(net.check_state_dict(dict), ValueError);
+  CHECK_THROWS_AS(net.stage(dict), ValueError);
+}
+
+TEST_CASE("tensors of a state are found, replaced and removed by name") {
+  StateDict state;
+  state.tensors["b"] = ones({1});
+  state.tensors["a"] = ones({2});
+  CHECK(state.names() == std::vector<std::string>{"b", "a"});
+  CHECK(state.tensors.at("a").numel() == 2);
+  CHECK(state.tensors.find("a")->second.numel() == 2);
+  CHECK(state.tensors.find("c") == state.tensors.end());
+  for (auto& [name, tensor] : state.tensors) tensor = tensor * 2;
+  CHECK(values(state["b"]) == std::vector<double>{2});
+  CHECK(state.tensors.count("b") == 1);
+  CHECK(state.tensors.erase("b") == 1);
+  CHECK(state.tensors.erase("b") == 0);
+  CHECK(state.tensors.size() == 1);
+  CHECK_THROWS_AS(state.tensors.at("b"), ValueError);
+  CHECK_FALSE(state.tensors["c"].defined());
+  CHECK_FALSE(state.contains("c"));
+}
+
 TEST_CASE("suggestions of similar names") {
   const std::vector<std::string> known{"O0", "O1", "fc1.weight", "fc2.weight", "layer_norm"};
   CHECK(did_you_mean("o1", known) == "did you mean \"O1\" or \"O0\"?");
