@@ -1,64 +1,30 @@
-// The C++ side of the golden cases: a call for each name that make.py has written results for.
-// See also: make.py (writes the reference files).
-//
-// To add one, write it twice: case('op/variant', call, operands...) in a Python file of the family
-// such as cases_loss.py, and GOLDEN("op/variant", call) in its C++ file such as loss.cpp. Then run
-// make.py. The part before the slash is the op's name; every differentiable op has a case.
+// The golden cases: PyTorch's results for an op, stored in a file, and the call that must give the
+// same. Rows of ../ops/rows add them; every differentiable op has one.
+// See also: make.py (writes the files).
 #pragma once
 
 #include <mezzo.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace golden {
 
-using mezzo::Reduction;
 using mezzo::Tensor;
 using Tensors = std::vector<Tensor>;
 
-/** Calls the public function on the operands. Losses take their reduction from the last part of
- *  the case's name. */
-using Call = Tensors (*)(const Tensors& x, Reduction reduction);
-
 struct Case {
-  std::string name;
-  Call call;
-  double factor;  // multiplies the tolerances
+  std::string name;                               // "op" or "op/variant"
+  std::function<Tensors(const Tensors& x)> call;  // the public function on the stored operands
+  double factor;                                  // multiplies the tolerances
+  std::string file;                               // the golden file, without its ending
+  std::string torch, operands;                    // what make.py evaluates
 };
 
-std::vector<Case>& all_cases();
-
-inline Tensors results(const Tensor& y) { return {y}; }
-inline Tensors results(const mezzo::ValuesAndIndices& y) { return {y.values, y.indices}; }
-inline Tensors results(const Tensors& y) { return y; }
-
-/** Registers a file's cases before the tests run. */
-struct Registrar {
-  explicit Registrar(void (*add)()) { add(); }
-};
-
-#define GOLDEN_WITHIN(name, factor, ...)                                     \
-  golden::all_cases().push_back({name,                                       \
-                                 [](const Tensors& x, Reduction reduction) { \
-                                   (void)x, (void)reduction;                 \
-                                   return golden::results(__VA_ARGS__);      \
-                                 },                                          \
-                                 factor})
-#define GOLDEN(name, ...) GOLDEN_WITHIN(name, 1, __VA_ARGS__)
-
-/** Adds a case for each reduction. */
-#define GOLDEN_REDUCTIONS(name, ...) \
-  GOLDEN(name "/none", __VA_ARGS__); \
-  GOLDEN(name "/sum", __VA_ARGS__);  \
-  GOLDEN(name "/mean", __VA_ARGS__)
-
-/** Adds a case that calls an in-place function on a copy of the first operand. */
-#define GOLDEN_IN_PLACE(name, ...) \
-  GOLDEN(name, [&] {               \
-    const Tensor self = x[0] * 1;  \
-    __VA_ARGS__;                   \
-    return self;                   \
-  }())
+inline std::vector<Case>& all_cases() {
+  static std::vector<Case> cases;
+  return cases;
+}
 
 }  // namespace golden

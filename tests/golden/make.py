@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""Writes the golden files beside it: PyTorch's results for the cases in cases_*.py and layers.py.
+"""Writes the golden files beside it: PyTorch's results for ops, layers, nets and more.
 
-    python3 make.py            (needs torch, torchvision and torchmetrics; any version; the files
+    python3 make.py PROGRAM    (needs torch, torchvision and torchmetrics; any version; the files
                                 record that of torch)
 
-For each case "op/variant" a file holds the operands as "name:x0", "name:x1", ..., the f64 results
-as "name:y0", ..., the gradients of the operands that have one as "name:g0", ..., and the results
-and gradients computed in f32 under the same names with the suffix ":f32".
+PROGRAM is build/tests/test_golden, which lists the cases of ops. For each case "op/variant" a file
+holds the operands as "name:x0", "name:x1", ..., the f64 results as "name:y0", ..., the gradients of
+the operands that have one as "name:g0", ..., and the results and gradients computed in f32 under
+the same names with the suffix ":f32".
 Floating operands are stored in f32, and f64 runs on the same values. The incoming gradient of a
 result is (i mod 7) / 4 - 1/2 at element i.
 """
-import importlib
 import json
 import struct
+import sys
 from pathlib import Path
 
 import torch
 
-from golden import CASES, operands_of
+from golden import cases_of, operands_of
 from layers import tensors_of_layers
 from metrics import tensors_of_metrics
 from models import tensors_of_models
@@ -57,9 +58,9 @@ def evaluate(case, operands, dtype):
     return [y.detach() for y in results], gradients
 
 
-def tensors_of(family):
+def tensors_of(cases):
     tensors = {}
-    for case in (case for case in CASES if case.family == family):
+    for case in cases:
         operands = operands_of(case)
         for k, x in enumerate(operands):
             tensors[f'{case.name}:x{k}'] = x
@@ -91,13 +92,12 @@ def write(path, tensors, notes={}):
 
 
 def main():
+    all_cases = cases_of(sys.argv[1])
     for family in FAMILIES:
-        importlib.import_module(f'cases_{family}')
-        tensors = tensors_of(family)
+        cases = [case for case in all_cases if case.family == family]
         path = Path(__file__).with_name(f'{family}.safetensors')
-        write(path, tensors)
-        count = sum(case.family == family for case in CASES)
-        print(f'{path.name}: {count} cases, {path.stat().st_size} bytes')
+        write(path, tensors_of(cases))
+        print(f'{path.name}: {len(cases)} cases, {path.stat().st_size} bytes')
     tensors, names = tensors_of_layers(incoming)
     path = Path(__file__).with_name('layers.safetensors')
     write(path, tensors, names)

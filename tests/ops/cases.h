@@ -1,14 +1,6 @@
 // The case list: for each op, how to call it, its oracle and its inputs. Every generated test
 // iterates over it.
-// See also: samples.h (cases as operands).
-//
-// To add cases for an op, append to the list of its family (cases_arithmetic.cpp, ...):
-//
-//   add_case({.op = "mul",
-//             .call = CALL(mul(x[0], x[1])),
-//             .oracle = elementwise([](double a, double b) { return a * b; }),
-//             .operands = {{}, {}},
-//             .shapes = {{{3, 4}, {4}}, ...}});
+// See also: row.h (where cases come from), samples.h (cases as operands).
 //
 // A registered op without a case fails the suite (ops marked `internal` are tested through the
 // gradients of others).
@@ -53,10 +45,10 @@ using Call = std::function<std::vector<Tensor>(const std::vector<Tensor>& x)>;
 using Oracle = std::function<std::vector<Array>(const std::vector<Array>& x)>;
 
 struct Case {
-  std::string op;            // the registered name
+  std::string op = {};       // the registered name
   std::string variant = {};  // distinguishes several cases of one op
-  Call call;                 // the public function on the operands; floating results first
-  Oracle oracle;             // the same in f64 loops; may give fewer results than the call
+  Call call = {};            // the public function on the operands; floating results first
+  Oracle oracle = {};        // the same in f64 loops; may give fewer results than the call
   std::vector<Operand> operands = {{}};
   std::vector<std::vector<Shape>> shapes =
       {};                 // samples: one shape per operand; default: unary_ or binary_shapes()
@@ -73,19 +65,6 @@ struct Case {
 
 std::vector<Case>& all_cases();
 inline void add_case(Case c) { all_cases().push_back(std::move(c)); }
-
-/** Registers a file's cases before the tests run: `static const Registrar additions([] {
- *  add_case(...); ... });` */
-struct Registrar {
-  explicit Registrar(void (*add)()) { add(); }
-};
-
-/** A call on operands x that returns one tensor. */
-#define CALL(expression)                    \
-  [](const std::vector<Tensor>& x) {        \
-    (void)x;                                \
-    return std::vector<Tensor>{expression}; \
-  }
 
 // ---- oracles ------------------------------------------------------------------------------------
 

@@ -1,13 +1,8 @@
 // The argument fuzzer: calls every op with drawn arguments and checks the result's shape with an
 // independent formula.
 //
-// A row draws arguments and gives the expected shapes. A registered op without a row fails the
-// suite.
-//
-//   add_row("trace", [](Draw& d) {
-//     const Tensor x = d.tensor();
-//     return Trial{[=] { return list(trace(x)); }, x.dim() == 2 ? gives({}) : refused()};
-//   });
+// A row draws arguments and gives the expected shapes (row.h). A registered op without a row fails
+// the suite.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +10,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <mezzo.h>
@@ -50,9 +46,9 @@ struct Trial {
 };
 
 /** Draws sizes, numbers and values, reproducibly from the seed. */
-class Draw {
+class FuzzDraw {
  public:
-  explicit Draw(std::uint64_t seed);
+  explicit FuzzDraw(std::uint64_t seed);
 
   /** Describes all arguments drawn so far. */
   const std::string& text() const { return text_; }
@@ -116,7 +112,7 @@ class Draw {
   std::vector<Tensor> leaves_;
 };
 
-using Row = Trial (*)(Draw& d);
+using Row = std::function<Trial(FuzzDraw& d)>;
 
 struct NamedRow {
   std::string op;
@@ -124,17 +120,7 @@ struct NamedRow {
 };
 
 std::vector<NamedRow>& all_rows();
-inline void add_row(const char* op, Row row) { all_rows().push_back({op, row}); }
-
-/** Registers a file's rows before the tests run. */
-struct Rows {
-  explicit Rows(void (*add)()) { add(); }
-};
-
-// ---- results ------------------------------------------------------------------------------------
-
-inline std::vector<Tensor> list(const Tensor& x) { return {x}; }
-inline std::vector<Tensor> list(const mezzo::ValuesAndIndices& x) { return {x.values, x.indices}; }
+inline void add_row(const std::string& op, Row row) { all_rows().push_back({op, std::move(row)}); }
 
 // ---- formulas in 128 bits, independent of the library -------------------------------------------
 

@@ -68,11 +68,7 @@ Options parsed(int argc, char** argv) {
 std::vector<Row> all_rows() {
   std::vector<Row> rows;
   add_memory_rows(rows);
-  add_product_rows(rows);
-  add_network_rows(rows);
-  add_norm_rows(rows);
-  add_elementwise_rows(rows);
-  add_index_rows(rows);
+  rows.insert(rows.end(), op_rows().begin(), op_rows().end());
   add_training_rows(rows);
   return rows;
 }

@@ -1,4 +1,5 @@
-// A row of the smoke test: a computation, its operands and its tolerance.
+// A row of the smoke test: a computation, its operands and its tolerance. Those of ops follow from
+// ../../ops/rows.
 #pragma once
 
 #include <mezzo.h>
@@ -66,6 +67,12 @@ struct Row {
   bool may_vary = false;    // the last bits may differ from run to run
 };
 
+/** Returns the rows of ops. */
+inline std::vector<Row>& op_rows() {
+  static std::vector<Row> rows;
+  return rows;
+}
+
 /** Returns half a unit of a dtype at the largest element, plus the effect of the order of sums. */
 inline double tolerance(DType dtype) {
   return dtype == f64 ? 1e-12 : dtype == f32 ? 3e-5 : dtype == f16 ? 0x1p-9 : 0x1p-6;
@@ -109,11 +116,6 @@ template <class F> Case backward_case(Tensors operands, double passes, F f, doub
 
 // Each file of rows in this folder defines one of these.
 void add_memory_rows(std::vector<Row>& rows);
-void add_product_rows(std::vector<Row>& rows);
-void add_network_rows(std::vector<Row>& rows);
-void add_norm_rows(std::vector<Row>& rows);
-void add_elementwise_rows(std::vector<Row>& rows);
-void add_index_rows(std::vector<Row>& rows);
 void add_training_rows(std::vector<Row>& rows);
 
 }  // namespace smoke
