@@ -7,7 +7,7 @@
 #include "../tensor/core/dispatch.h"
 #include "../tensor/math/erf.h"
 #include "../tensor/ops/random/random.h"
-#include "../tensor/random/generator.h"
+#include "../tensor/random/draw.h"
 #include "../tensor/text/text.h"
 
 namespace mezzo::nn::init {

@@ -6,7 +6,7 @@
 
 #include "../../tensor/core/error.h"
 #include "../../tensor/ops/index/index.h"
-#include "../../tensor/random/generator.h"
+#include "../../tensor/random/draw.h"
 #include "../../tensor/text/text.h"
 #include "plain_work.h"
 

@@ -10,7 +10,7 @@
 #include "../../core/elementwise_info.h"
 #include "../../core/error.h"
 #include "../../core/registry.h"
-#include "../../random/generator.h"
+#include "../../random/draw.h"
 #include "../../text/text.h"
 #include "../elementwise/operators.h"
 #include "../elementwise/selection.h"
