@@ -404,13 +404,20 @@ MZ_API Tensor scalar_operand(std::int64_t value);
 class MZ_API TensorList : public std::span<const Tensor> {
  public:
   TensorList() = default;
-  TensorList(const Tensor& one);                   // NOLINT: conversion is the point
+  /** A list of one tensor. */
+  TensorList(const Tensor& one);  // NOLINT: conversion is the point
+  /** As {a, b}. */
   TensorList(std::initializer_list<Tensor> list);  // NOLINT
-  TensorList(const std::vector<Tensor>& list);     // NOLINT
-  TensorList(std::span<const Tensor> list);        // NOLINT
-  TensorList(std::span<Tensor> list);              // NOLINT
+  /** The tensors of a container. */
+  TensorList(const std::vector<Tensor>& list);  // NOLINT
+  /** As above. */
+  TensorList(std::span<const Tensor> list);  // NOLINT
+  /** As above. */
+  TensorList(std::span<Tensor> list);  // NOLINT
+  /** As above. */
   template <std::size_t N>
   TensorList(const std::array<Tensor, N>& list) : TensorList(list.data(), N) {}  // NOLINT
+  /** As above. */
   template <std::size_t N>
   TensorList(const Tensor (&list)[N]) : TensorList(list + 0, N) {}  // NOLINT
 
