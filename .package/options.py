@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'tensor' / 'ops' / 'OPTIONS.md'
 STRUCT = re.compile(r'^ *struct (?:MZ_API )?\w*Options {', re.MULTILINE)
 # Headers of types whose options are fields of their own.
-OWN_FIELDS = re.compile(r'optim/(cyclic_)?schedule\.h|nn/data/(sampler|transform|image_transforms)\.h')
+OWN_FIELDS = re.compile(r'optim/schedules/(cyclic_)?schedule\.h|nn/data/(sampler|transform|image_transforms)\.h')
 # Comments that say nothing away from their place.
 RELATIVE = re.compile(r'^(as above|likewise|the same)\W*$')
 RENEW = 'ninja -C build renew_options'
@@ -77,6 +77,8 @@ def read(folder):
             continue
         name = shown(text_of(member.find('qualifiedname')))
         *outer, last = name.split('::')
+        if last.startswith('operator'):
+            continue
         if outer and outer[-1] == last:
             name = '::'.join(outer)  # a constructor
         for reference in member.iterfind('param/type/ref'):
@@ -95,7 +97,7 @@ def read(folder):
             continue
         fields = [field_of(one) for one in compound.iter('memberdef')
                   if one.get('kind') == 'variable' and one.get('static') == 'no']
-        if name.endswith('Options') or (fields and OWN_FIELDS.fullmatch(header) and
+        if name.endswith(('Options', 'OptionsOf')) or (fields and OWN_FIELDS.fullmatch(header) and
                                         not name.endswith('::State')):
             key = compound.get('id')
             found[key] = Struct(name, comment_of(compound), header, fields,

@@ -7,7 +7,7 @@
 #include "../tensor/device/cpu_isa.h"
 #include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
-#include "scaling/scale_call.h"
+#include "scaling/scale.h"
 
 namespace mezzo::amp {
 

@@ -10,7 +10,7 @@
 #include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
 #include "diagnose/explain.h"
-#include "scaling/amp_optimizer_state.h"
+#include "scaling/scale_loss.h"
 #include "weights/conversion.h"
 #include "weights/optimizer_masters.h"
 
@@ -178,15 +178,15 @@ std::shared_ptr<SessionCore> make_core(const Properties& properties) {
 
 void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& optimizer) {
   LossScaler* const scaler = core->enabled() ? core->scalers[0].get() : nullptr;
-  const auto link = std::make_shared<AmpOptimizerState>(core, scaler, optimizer);
-  core->optimizers.push_back(link.get());
-  optimizer.attach(link);
+  const auto state = std::make_shared<AmpOptimizerState>(core, scaler, optimizer);
+  core->optimizers.push_back(state.get());
+  optimizer.attach(state);
   MasterChanges changes(core->masters);
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    create_masters(*core, optimizer, optimizer.slots(group), changes);
+    create_masters(*core, optimizer.slots(group), changes);
   changes.commit();
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    link->hold(optimizer.slots(group));
+    state->hold(optimizer.slots(group));
 }
 
 /** Returns the device of the models' first parameter; the CPU without one. */
@@ -214,14 +214,13 @@ void detach(SessionCore& core) {
     core.optimizers.back()->optimizer()->attach(nullptr);
   core.masters.clear();
   core.stash.clear();
-  for (const auto& scaler : core.scalers) scaler->delayed.clear();
 }
 
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */
 void end(SessionCore& core) {
   if (!core.live) return;
   Seen seen;
-  for (AmpOptimizerState* link : core.optimizers) link->finish_gradients(seen);
+  for (AmpOptimizerState* state : core.optimizers) state->finish_gradients(seen);
   const Restoration restoration(core);
   restoration.apply();
   detach(core);
@@ -239,8 +238,8 @@ std::string SessionCore::description() const {
     for (const auto& [name, value] : texts) text += str(name, " = ", value, "\n");
   for (std::size_t i = 0; i < scalers.size(); ++i)
     text += str("loss scale ", i, " = ", scalers[i]->loss_scale(), "\n");
-  for (const AmpOptimizerState* link : optimizers)
-    if (link->optimizer()) text += str("optimizer ", link->optimizer()->type_name(), "\n");
+  for (const AmpOptimizerState* state : optimizers)
+    if (state->optimizer()) text += str("optimizer ", state->optimizer()->type_name(), "\n");
   return text;
 }
 

@@ -13,7 +13,7 @@
 #include "autocast/casting.h"
 #include "object_list.h"
 #include "properties.h"
-#include "scaling/loss_scaler.h"
+#include "scaling/scale.h"
 #include "scaling/scale_loss.h"
 
 namespace mezzo::amp {

@@ -10,8 +10,8 @@
 #include "autocast/casting.h"
 #include "object_list.h"
 #include "properties.h"
-#include "scaling/loss_scaler.h"
-#include "scaling/scope_gradients.h"
+#include "scaling/gradients.h"
+#include "scaling/scale.h"
 #include "weights/master.h"
 
 namespace mezzo::amp {

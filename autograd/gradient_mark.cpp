@@ -58,7 +58,7 @@ void require_unscaled_gradient(const Tensor& leaf, std::string_view op) {
                           .got = str("the gradient of ", leaf),
                           .hint = "run a scope without delay_unscale first, over all optimizers "
                                   "that hold the parameter"});
-  if (scale == GradientScale::in_master || scale == GradientScale::kept)
+  if (scale == GradientScale::in_master)
     fail<StateError>(op, {.what = "a gradient is still scaled: a session unscales it for its own "
                                   "optimizers only",
                           .got = str("the gradient of ", leaf),

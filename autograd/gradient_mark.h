@@ -19,7 +19,6 @@ enum class GradientScale : std::uint8_t {
   in_update,  // as unscaled, by the latest fused update, unless that was skipped
   in_master,  // it is scaled; the f32 master of the leaf has the unscaled gradient
   delayed,    // a scope with delay_unscale left it scaled
-  kept,       // it stays scaled until its optimizer updates with it
 };
 
 /** A mark on the gradient of a leaf. set_grad() with another tensor removes it. A backward pass

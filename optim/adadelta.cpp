@@ -14,14 +14,6 @@ void AdadeltaRule::check(const Options& o) {
   check.not_negative("weight_decay", o.weight_decay);
 }
 
-AdadeltaSettings AdadeltaRule::settings(const Options& o, std::int64_t, bool) {
-  return {.lr = o.lr,
-          .rho = o.rho,
-          .eps = o.eps,
-          .weight_decay = o.weight_decay,
-          .maximize = o.maximize};
-}
-
 template class OptimizerOf<AdadeltaRule>;
 
 }  // namespace mezzo::optim

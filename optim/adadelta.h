@@ -7,7 +7,6 @@
 
 namespace mezzo::optim {
 
-struct AdadeltaSettings;
 struct AdadeltaUpdate;
 
 /** Options of Adadelta. */
@@ -17,6 +16,8 @@ struct AdadeltaOptions {
   double eps = 1e-6;        // added to both means of squares
   double weight_decay = 0;  // L2: weight_decay * p is added to the gradient
   bool maximize = false;    // go up the gradient instead of down
+  /** Returns true if all options are the same. */
+  bool operator==(const AdadeltaOptions&) const = default;
 };
 
 /** The formula and the options of Adadelta, for OptimizerOf. */
@@ -31,15 +32,13 @@ struct MZ_API AdadeltaRule {
   static constexpr std::array<StateSpec, 2> states{{{"square_avg"}, {"acc_delta"}}};
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of an update; `step` and `fresh` do not change them. */
-  static AdadeltaSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);
     visit("rho", o.rho);
     visit("eps", o.eps);
     visit("weight_decay", o.weight_decay);
-    visit_if_on("maximize", o.maximize, visit);
+    visit("maximize", o.maximize, o.maximize);
   }
 };
 

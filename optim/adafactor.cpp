@@ -25,31 +25,20 @@ void AdafactorRule::check(const Options& o) {
   check.not_negative("weight_decay", o.weight_decay);
 }
 
-AdafactorSettings AdafactorRule::settings(const Options& o, std::int64_t step, bool) {
-  return {.lr = o.lr,
-          .beta2_decay = o.beta2_decay,
-          .eps1 = o.eps.first.value_or(-1),
-          .eps2 = o.eps.second,
-          .d = o.d,
-          .weight_decay = o.weight_decay,
-          .step = step,
-          .maximize = o.maximize};
-}
-
 namespace {
 
-enum State : std::uint8_t { kRow, kColumn, kVariance };  // in the order of AdafactorRule::states
+// In the order of AdafactorRule::states.
+constexpr std::size_t kRow = kState, kColumn = kState + 1, kVariance = kState + 2;
 
 /** Returns the unscaled gradients in the dtype of the arithmetic, in the layout of their
  *  parameters. */
-std::vector<Tensor> scaled_gradients(std::span<const UpdateTensors> tensors,
+std::vector<Tensor> scaled_gradients(std::span<const TensorTuple> tensors,
                                      const Factor& inv_scale) {
   std::vector<Tensor> out;
   std::vector<AxpbyTensors> items;
-  for (const UpdateTensors& t : tensors) {
-    out.push_back(empty_tensor(t.param.shape(), compute_dtype(t.param.dtype()), t.param.device(),
-                               false, t.param.memory_format()));
-    items.push_back({t.grad, {}, out.back()});
+  for (const TensorTuple& t : tensors) {
+    out.push_back(compute_like(t[kParam]));
+    items.push_back({t[kGrad], {}, out.back()});
   }
   axpby(items, inv_scale, 0);
   return out;
@@ -57,37 +46,37 @@ std::vector<Tensor> scaled_gradients(std::span<const UpdateTensors> tensors,
 
 /** The updates of running means: those of tensor i are at first[i] and after it. */
 struct Means {
-  std::vector<UpdateTensors> updates;
+  std::vector<TensorTuple> updates;
   std::vector<AdafactorSettings> settings;
   std::vector<std::size_t> first;
 
   void add(const Tensor& mean, const Tensor& fresh, const AdafactorSettings& how) {
-    updates.push_back({mean, fresh, {}, {}});
+    updates.push_back({mean, fresh});
     settings.push_back(how);
   }
   /** Returns the means as they will be, in new memory. */
   std::vector<Tensor> updated() const {
-    std::vector<UpdateTensors> copies = updates;
+    std::vector<TensorTuple> copies = updates;
     std::vector<Tensor> out;
-    for (UpdateTensors& copy : copies) out.push_back(copy.param = copy.param.clone());
-    run_update(update_row<AdafactorMeanUpdate>, copies, settings.data(), sizeof settings[0]);
+    for (TensorTuple& copy : copies) out.push_back(copy[kParam] = copy[kParam].clone());
+    run_update(update_row<AdafactorMeanUpdate>, std::move(copies), settings.data());
     return out;
   }
 };
 
-Means means_of(std::span<const UpdateTensors> tensors, std::span<const Tensor> grads,
+Means means_of(std::span<const TensorTuple> tensors, std::span<const Tensor> grads,
                std::span<const AdafactorSettings> settings) {
   Means means;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     means.first.push_back(means.updates.size());
     if (grads[i].numel() == 0) continue;
-    const auto& state = tensors[i].state;
+    const TensorTuple& t = tensors[i];
     const Tensor squares = square(grads[i]);
-    if (state[kVariance].defined()) {
-      means.add(state[kVariance], squares, settings[i]);
+    if (t[kVariance].defined()) {
+      means.add(t[kVariance], squares, settings[i]);
     } else {
-      means.add(state[kRow], mean(squares, {-1}, {.keepdim = true}), settings[i]);
-      means.add(state[kColumn], mean(squares, {-2}, {.keepdim = true}), settings[i]);
+      means.add(t[kRow], mean(squares, {-1}, {.keepdim = true}), settings[i]);
+      means.add(t[kColumn], mean(squares, {-2}, {.keepdim = true}), settings[i]);
     }
   }
   return means;
@@ -109,7 +98,7 @@ void divide_by_root(const Tensor& grad, std::span<const Tensor> means, bool is_v
 
 }  // namespace
 
-void AdafactorRule::run(std::span<UpdateTensors> tensors, std::span<AdafactorSettings> settings,
+void AdafactorRule::run(std::vector<TensorTuple> tensors, std::span<AdafactorSettings> settings,
                         const UpdateCall& call) {
   const CategoryScope workspace(MemoryCategory::workspace);
   // Directions are computed from copies of the means. The last passes compute the new means again,
@@ -120,24 +109,23 @@ void AdafactorRule::run(std::span<UpdateTensors> tensors, std::span<AdafactorSet
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (directions[i].numel() > 0)
       divide_by_root(directions[i], std::span(updated).subspan(means.first[i]),
-                     tensors[i].state[kVariance].defined(), settings[i].eps1);
+                     tensors[i][kVariance].defined(), settings[i].eps.first.value_or(-1));
 
-  std::vector<Tensor> params_and_directions;
-  for (const UpdateTensors& t : tensors) params_and_directions.push_back(t.param);
+  std::vector<Tensor> params_and_directions = list_of(tensors, kParam);
   params_and_directions.insert(params_and_directions.end(), directions.begin(), directions.end());
   const PreparedNorms lengths(params_and_directions);
   const double* norms = lengths.result().each.data<double>();
-  std::vector<UpdateTensors> steps;
+  std::vector<TensorTuple> steps;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    steps.push_back({tensors[i].param, tensors[i].grad, tensors[i].low_copy, {directions[i]}});
+    const TensorTuple& t = tensors[i];
+    steps.push_back({t[kParam], t[kGrad], t[kLowCopy], directions[i]});
     settings[i].root_numel = std::sqrt(static_cast<double>(directions[i].numel()));
     settings[i].param_norm = norms + i;
     settings[i].direction_norm = norms + tensors.size() + i;
   }
-  const PreparedUpdate step(update_row<AdafactorUpdate>, steps, settings.data(), sizeof settings[0],
-                            call),
+  const PreparedUpdate step(update_row<AdafactorUpdate>, std::move(steps), settings.data(), call),
       keep(update_row<AdafactorMeanUpdate>, means.updates, means.settings.data(),
-           sizeof means.settings[0], {.found_inf = call.found_inf});
+           {.found_inf = call.found_inf});
   lengths.run();
   keep.run();
   step.run();

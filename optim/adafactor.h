@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "optimizer_of.h"
 
@@ -24,6 +25,8 @@ struct AdafactorOptions {
   double d = 1;             // a direction whose root mean square exceeds this is shortened
   double weight_decay = 0;  // decoupled: the parameter is multiplied by 1 - lr * weight_decay
   bool maximize = false;    // go up the gradient instead of down
+  /** Returns true if all options are the same. */
+  bool operator==(const AdafactorOptions&) const = default;
 };
 
 /** The formulas and the options of Adafactor, for OptimizerOf. */
@@ -41,11 +44,9 @@ struct MZ_API AdafactorRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. */
-  static AdafactorSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Updates all parameters: means of squares, directions, norms, steps. Nothing has changed if it
    *  throws. */
-  static void run(std::span<UpdateTensors> tensors, std::span<AdafactorSettings> settings,
+  static void run(std::vector<TensorTuple> tensors, std::span<AdafactorSettings> settings,
                   const UpdateCall& call);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them; an
    *  unset eps.first is saved as -1. */
@@ -58,7 +59,7 @@ struct MZ_API AdafactorRule {
     visit("eps2", o.eps.second);
     visit("d", o.d);
     visit("weight_decay", o.weight_decay);
-    visit_if_on("maximize", o.maximize, visit);
+    visit("maximize", o.maximize, o.maximize);
   }
 };
 

@@ -7,25 +7,29 @@
 
 namespace mezzo::optim {
 
-struct AdagradSettings;
 struct AdagradUpdate;
 
 /** Options of Adagrad. */
 struct AdagradOptions {
   double lr = 1e-2;                      // learning rate
   double lr_decay = 0;                   // update t has the rate lr / (1 + (t - 1) * lr_decay)
-  double weight_decay = 0;               // L2: weight_decay * p is added to the gradient
+  double weight_decay = 0;               // factor of the parameter, see adagrad_w_mode
   double initial_accumulator_value = 0;  // of the sum of squares
   double eps = 1e-10;                    // added to the root
   bool maximize = false;                 // go up the gradient instead of down
+  bool adagrad_w_mode = false;           // decoupled weight decay; false: L2
+  /** Returns true if all options are the same. */
+  bool operator==(const AdagradOptions&) const = default;
 };
 
-/** Options of FusedAdagrad. */
+/** Options of FusedAdagrad: some of those of Adagrad, in another order. */
 struct FusedAdagradOptions {
   double lr = 1e-2;             // learning rate
   double eps = 1e-10;           // added to the root
   double weight_decay = 0;      // factor of the parameter, see adagrad_w_mode
   bool adagrad_w_mode = false;  // decoupled weight decay; false: L2
+  /** Returns true if all options are the same. */
+  bool operator==(const FusedAdagradOptions&) const = default;
 };
 
 /** The formula and the options of Adagrad, for OptimizerOf. */
@@ -39,11 +43,8 @@ struct MZ_API AdagradRule {
   /** The sum of all squared gradients, per element. */
   static constexpr std::array<StateSpec, 1> states{{{"sum"}}};
 
-  /** Throws ValueError for an option out of range. */
-  static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1; `fresh` if its sum
-   *  is new. */
-  static AdagradSettings settings(const Options& options, std::int64_t step, bool fresh);
+  /** Throws ValueError in the name of `of` for an option out of range. */
+  static void check(const Options& options, std::string_view of = type_name);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);
@@ -51,7 +52,8 @@ struct MZ_API AdagradRule {
     visit("weight_decay", o.weight_decay);
     visit("initial_accumulator_value", o.initial_accumulator_value);
     visit("eps", o.eps);
-    visit_if_on("maximize", o.maximize, visit);
+    visit("maximize", o.maximize, o.maximize);
+    visit("adagrad_w_mode", o.adagrad_w_mode, o.adagrad_w_mode);
   }
 };
 
@@ -69,9 +71,14 @@ struct MZ_API FusedAdagradRule {
   static constexpr std::array<StateSpec, 1> states{{{"sum"}}};
 
   /** Throws ValueError for an option out of range. */
-  static void check(const Options& options);
-  /** Returns the settings of an update; `step` and `fresh` do not change them. */
-  static AdagradSettings settings(const Options& options, std::int64_t step, bool fresh);
+  static void check(const Options& options) { AdagradRule::check(common(options), type_name); }
+  /** Returns the options in the type that the formula takes. */
+  static AdagradOptions common(const Options& o) {
+    return {.lr = o.lr,
+            .weight_decay = o.weight_decay,
+            .eps = o.eps,
+            .adagrad_w_mode = o.adagrad_w_mode};
+  }
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);

@@ -2,107 +2,83 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "optimizer_of.h"
 
 namespace mezzo::optim {
 
-struct AdamSettings;
 struct AdamUpdate;
 
-/** Options of Adam. */
-struct AdamOptions {
+/** The optimizers of one formula: they differ in the defaults of their options. */
+enum class AdamKind : std::uint8_t {
+  adam,    // PyTorch's Adam
+  adam_w,  // PyTorch's AdamW
+  fused,   // the FusedAdam of apex
+};
+
+/** Options of Adam, AdamW and FusedAdam. */
+template <AdamKind kKind> struct AdamOptionsOf {
   double lr = 1e-3;                             // learning rate
   std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
   double eps = 1e-8;                            // added to the root in the divisor
-  double weight_decay = 0;                      // L2: weight_decay * p is added to the gradient
-  bool amsgrad = false;                         // divide by the largest mean of squares so far
-  bool maximize = false;                        // go up the gradient instead of down
+  /** Factor of the parameter, see adam_w_mode; 1e-2 in AdamW. */
+  double weight_decay = kKind == AdamKind::adam_w ? 1e-2 : 0;
+  bool bias_correction = true;  // divide the running means by 1 - beta^t
+  /** Decoupled weight decay: p -= lr * weight_decay * p. False, as in
+   *  Adam: L2, weight_decay * p is added to the gradient. */
+  bool adam_w_mode = kKind != AdamKind::adam;
+  bool amsgrad = false;   // divide by the largest mean of squares so far; an error in FusedAdam
+  bool maximize = false;  // go up the gradient instead of down
+  /** Returns true if all options are the same. */
+  bool operator==(const AdamOptionsOf&) const = default;
 };
+/** What Adam takes: no weight decay, as in PyTorch. */
+using AdamOptions = AdamOptionsOf<AdamKind::adam>;
+/** What AdamW takes: decoupled weight decay, as in PyTorch. */
+using AdamWOptions = AdamOptionsOf<AdamKind::adam_w>;
+/** What FusedAdam takes: the defaults of apex. */
+using FusedAdamOptions = AdamOptionsOf<AdamKind::fused>;
 
-/** Options of AdamW. */
-struct AdamWOptions {
-  double lr = 1e-3;                             // learning rate
-  std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
-  double eps = 1e-8;                            // added to the root in the divisor
-  double weight_decay = 1e-2;                   // decoupled: p -= lr * weight_decay * p
-  bool amsgrad = false;                         // divide by the largest mean of squares so far
-  bool maximize = false;                        // go up the gradient instead of down
-};
-
-/** Options of FusedAdam. */
-struct FusedAdamOptions {
-  double lr = 1e-3;                             // learning rate
-  std::pair<double, double> betas{0.9, 0.999};  // decay rates of the two running means
-  double eps = 1e-8;                            // added to the root in the divisor
-  double weight_decay = 0;                      // factor of the parameter, see adam_w_mode
-  bool bias_correction = true;                  // divide the running means by 1 - beta^t
-  bool adam_w_mode = true;                      // decoupled weight decay; false: L2
-  bool amsgrad = false;                         // not supported: true is an error
-};
-
-/** Common part of the rules of Adam, AdamW and FusedAdam. */
-template <class AnyOptions> struct AdamRuleBase {
+/** The formula and the options of Adam, AdamW or FusedAdam, for OptimizerOf. */
+template <AdamKind kKind> struct MZ_API AdamRuleOf {
   /** Options of one group. */
-  using Options = AnyOptions;
+  using Options = AdamOptionsOf<kKind>;
   /** The formula of one element. */
   using Update = AdamUpdate;
+  /** Name of the optimizer's class. */
+  static constexpr std::string_view type_name = kKind == AdamKind::adam     ? "Adam"
+                                                : kKind == AdamKind::adam_w ? "AdamW"
+                                                                            : "FusedAdam";
+  /** The update divides scaled gradients, 16-bit ones included, itself. */
+  static constexpr bool kUnscalesItself = kKind == AdamKind::fused;
   /** Running means of the gradient and of its square; with amsgrad the largest of the latter. */
   static constexpr std::array<StateSpec, 3> states{
       {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}}};
+
   /** Returns a bit for each state that the options need. */
   static unsigned kept_states(const Options& o) { return o.amsgrad ? 7 : 3; }
-
-  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
-  template <class Visit> static void fields(Options& o, const Visit& visit) {
+  /** Throws ValueError for an option out of range. */
+  static void check(const Options& options);
+  /** Returns the options in the type that the formula takes. */
+  static AdamOptions common(const Options& options);
+  /** Calls `visit` with the name of each option, a reference to it, and whether the state dict has
+   *  it: it lacks what only few programs set, as those of before the option existed do. */
+  template <class AnyOptions, class Visit> static void fields(AnyOptions& o, const Visit& visit) {
+    constexpr bool kAll = kKind == AdamKind::fused;
     visit_adaptive_options(o, visit);
-    visit_if_on("amsgrad", o.amsgrad, visit);
-    if constexpr (requires { o.maximize; }) visit_if_on("maximize", o.maximize, visit);
+    visit("amsgrad", o.amsgrad, o.amsgrad);
+    visit("maximize", o.maximize, o.maximize);
+    visit("bias_correction", o.bias_correction, kAll || !o.bias_correction);
+    visit("adam_w_mode", o.adam_w_mode, kAll || o.adam_w_mode != Options{}.adam_w_mode);
   }
 };
 
-/** The formula and the options of Adam, for OptimizerOf. */
-struct MZ_API AdamRule : AdamRuleBase<AdamOptions> {
-  /** Name of the optimizer's class. */
-  static constexpr std::string_view type_name = "Adam";
-  /** Throws ValueError for an option out of range. */
-  static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. */
-  static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
-};
-
-/** The formula and the options of AdamW, for OptimizerOf. */
-struct MZ_API AdamWRule : AdamRuleBase<AdamWOptions> {
-  /** Name of the optimizer's class. */
-  static constexpr std::string_view type_name = "AdamW";
-  /** Throws ValueError for an option out of range. */
-  static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. */
-  static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
-};
-
-/** The formula and the options of FusedAdam, for OptimizerOf. */
-struct MZ_API FusedAdamRule : AdamRuleBase<FusedAdamOptions> {
-  /** Name of the optimizer's class. */
-  static constexpr std::string_view type_name = "FusedAdam";
-  /** The update divides scaled gradients, 16-bit ones included, itself. */
-  static constexpr bool kUnscalesItself = true;
-  /** Throws ValueError for an option out of range. */
-  static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. */
-  static AdamSettings settings(const Options& options, std::int64_t step, bool fresh);
-  /** Calls `visit` with the name of each option but amsgrad, and a reference to it. */
-  template <class Visit> static void fields(Options& o, const Visit& visit) {
-    AdamRuleBase::fields(o, visit);
-    visit("bias_correction", o.bias_correction);
-    visit("adam_w_mode", o.adam_w_mode);
-  }
-};
-
-extern template class MZ_API OptimizerOf<AdamRule>;
-extern template class MZ_API OptimizerOf<AdamWRule>;
-extern template class MZ_API OptimizerOf<FusedAdamRule>;
+extern template class MZ_API OptimizerOf<AdamRuleOf<AdamKind::adam>>;
+extern template class MZ_API OptimizerOf<AdamRuleOf<AdamKind::adam_w>>;
+extern template class MZ_API OptimizerOf<AdamRuleOf<AdamKind::fused>>;
 
 /** Adam. m and v are running means of g and g^2, with g the gradient plus weight_decay * p; at a
  *  parameter's update t, p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps). With
@@ -111,7 +87,7 @@ extern template class MZ_API OptimizerOf<FusedAdamRule>;
  *  Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; the corrections in f64;
  *  one rounding per step. Errors: ValueError unless lr, eps, weight_decay >= 0 and betas in [0,
  *  1). Source: Kingma, Ba, Adam: a method for stochastic optimization, 2015. */
-class MZ_API Adam final : public OptimizerOf<AdamRule> {
+class MZ_API Adam final : public OptimizerOf<AdamRuleOf<AdamKind::adam>> {
  public:
   using OptimizerOf::OptimizerOf;
 };
@@ -119,15 +95,15 @@ class MZ_API Adam final : public OptimizerOf<AdamRule> {
 /** Adam with decoupled weight decay, which does not enter the running means: p -= lr * (... +
  *  weight_decay * p). Precision, errors: as Adam. Source: Loshchilov, Hutter, Decoupled weight
  *  decay regularization, 2019. */
-class MZ_API AdamW final : public OptimizerOf<AdamWRule> {
+class MZ_API AdamW final : public OptimizerOf<AdamRuleOf<AdamKind::adam_w>> {
  public:
   using OptimizerOf::OptimizerOf;
 };
 
-/** Adam or AdamW, chosen by adam_w_mode, with apex's defaults. Under a GradScaler it unscales
+/** AdamW by default, with the defaults of apex. Under a GradScaler it unscales
  *  gradients, 16-bit ones included, in the same pass as the update. Precision: as Adam. Errors: as
  *  Adam; ValueError for amsgrad. Source: apex.optimizers.FusedAdam (options and defaults). */
-class MZ_API FusedAdam final : public OptimizerOf<FusedAdamRule> {
+class MZ_API FusedAdam final : public OptimizerOf<AdamRuleOf<AdamKind::fused>> {
  public:
   using OptimizerOf::OptimizerOf;
 };

@@ -8,16 +8,6 @@ namespace mezzo::optim {
 
 void AdamaxRule::check(const Options& o) { OptionChecks(type_name).adaptive(o); }
 
-AdamaxSettings AdamaxRule::settings(const Options& o, std::int64_t step, bool) {
-  return {.lr = o.lr,
-          .beta1 = o.betas.first,
-          .beta2 = o.betas.second,
-          .eps = o.eps,
-          .weight_decay = o.weight_decay,
-          .correction1 = bias_correction(o.betas.first, step),
-          .maximize = o.maximize};
-}
-
 template class OptimizerOf<AdamaxRule>;
 
 }  // namespace mezzo::optim

@@ -8,7 +8,6 @@
 
 namespace mezzo::optim {
 
-struct AdamaxSettings;
 struct AdamaxUpdate;
 
 /** Options of Adamax. */
@@ -18,6 +17,8 @@ struct AdamaxOptions {
   double eps = 1e-8;                            // added to each magnitude
   double weight_decay = 0;                      // L2: weight_decay * p is added to the gradient
   bool maximize = false;                        // go up the gradient instead of down
+  /** Returns true if all options are the same. */
+  bool operator==(const AdamaxOptions&) const = default;
 };
 
 /** The formula and the options of Adamax, for OptimizerOf. */
@@ -33,12 +34,10 @@ struct MZ_API AdamaxRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. */
-  static AdamaxSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
-    visit_if_on("maximize", o.maximize, visit);
+    visit("maximize", o.maximize, o.maximize);
   }
 };
 

@@ -10,8 +10,8 @@
 #include "../tensor/core/error.h"
 #include "../tensor/ops/elementwise/operators.h"
 #include "../tensor/text/text.h"
-#include "multi_tensor.h"
 #include "scope_query.h"
+#include "step/tensor_list.h"
 
 namespace mezzo::optim {
 
@@ -26,13 +26,6 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
   std::unordered_set<const TensorImpl*> seen;
   for (const Tensor& p : params) {
     if (!seen.insert(p.impl()).second) continue;
-    if (p.impl()->twin == Twin::bare_master)
-      fail<StateError>(
-          op,
-          {.what = "this master has no gradient: its optimizer reads the parameter's scaled one",
-           .got = str(p),
-           .expected = "materialize_master_grads = true",
-           .hint = "or clip within the step: optimizer.step({.max_norm = ...})"});
     if (p.impl()->twin == Twin::low)
       fail<StateError>(op, {.what = "an f32 master is updated instead of this parameter",
                             .got = str(p),

@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "optimizer_of.h"
 
@@ -26,6 +27,8 @@ struct FusedLambOptions {
   double max_grad_norm = 1;
   bool use_nvlamb = false;  // use the norms for the step length without weight decay too
   bool amsgrad = false;     // not supported: true is an error
+  /** Returns true if all options are the same. */
+  bool operator==(const FusedLambOptions&) const = default;
 };
 
 /** The formulas and the options of FusedLAMB, for OptimizerOf. */
@@ -43,11 +46,9 @@ struct MZ_API FusedLambRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. */
-  static LambSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Updates all parameters in several passes: gradient norm, directions, norms, steps. Allocates
    *  everything before anything changes. */
-  static void run(std::span<UpdateTensors> tensors, std::span<LambSettings> settings,
+  static void run(std::vector<TensorTuple> tensors, std::span<LambSettings> settings,
                   const UpdateCall& call);
   /** Calls `visit` with the name of each option but amsgrad, and a reference to it. The state dict
    *  has them. */

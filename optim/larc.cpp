@@ -1,5 +1,6 @@
 #include "larc.h"
 
+#include "optimizer_of_members.h"
 #include "option_checks.h"
 #include "updates.h"
 
@@ -39,16 +40,6 @@ class WithoutDecay {
   std::vector<double> decays_;
 };
 
-/** Returns the norms of all parameters (as `total`) and of all gradients (as `each`). */
-Norms norms_of(std::span<const ParamUpdate> updates, const Factor& inv_scale) {
-  std::vector<Tensor> params, grads;
-  for (const ParamUpdate& u : updates) {
-    params.push_back(u.slot->target());
-    grads.push_back(u.grad);
-  }
-  return {norms(params).each, norms(grads, {.inv_scale = inv_scale}).each};
-}
-
 }  // namespace
 
 LARC::LARC(Optimizer& optimizer, const LarcOptions& options)
@@ -73,28 +64,24 @@ Optimizer& LARC::optimizer() const {
 void LARC::around(Optimizer& optimizer, std::span<ParamUpdate> updates, UpdateCall& call,
                   const std::function<void()>& update) {
   const WithoutDecay decays(optimizer);
-  const Norms lengths = norms_of(updates, call.inv_scale);
-  const double* of_params = lengths.total.data<double>();
-  const double* of_grads = lengths.each.data<double>();
-  std::vector<UpdateTensors> work;
+  std::vector<Tensor> params, grads;
+  for (const ParamUpdate& u : updates) {
+    params.push_back(u.tensors[kParam]);
+    grads.push_back(u.tensors[kGrad]);
+  }
+  const Tensor param_norms = norms(params).each,
+               grad_norms = norms(grads, {.inv_scale = call.inv_scale}).each;
+  std::vector<TensorTuple> work;
   std::vector<LarcSettings> settings;
   for (std::size_t i = 0; i < updates.size(); ++i) {
     ParamUpdate& u = updates[i];
-    const Tensor& param = u.slot->target();
-    const Tensor adapted = empty_tensor(param.shape(), compute_dtype(param.dtype()), param.device(),
-                                        false, param.memory_format());
-    work.push_back({adapted, u.grad, {}, {param}});
-    settings.push_back({.lr = optimizer.lr(u.group),
-                        .weight_decay = decays.of(u.group),
-                        .trust_coefficient = options_.trust_coefficient,
-                        .eps = options_.eps,
-                        .clip = options_.clip,
-                        .param_norm = of_params + i,
-                        .grad_norm = of_grads + i,
-                        .time = u.time});
-    u.grad = adapted;
+    const Tensor adapted = compute_like(params[i]);
+    work.push_back({adapted, grads[i], {}, params[i]});
+    settings.push_back({options_, decays.of(u.group), param_norms.data<double>() + i,
+                        grad_norms.data<double>() + i, u.time});
+    u.tensors[kGrad] = adapted;
   }
-  run_update(update_row<LarcUpdate>, work, settings.data(), sizeof settings[0], call);
+  run_update(update_row<LarcUpdate>, std::move(work), settings.data(), call);
   call = {.found_inf = call.found_inf};
   update();
 }

@@ -10,6 +10,8 @@ struct LarcOptions {
   double trust_coefficient = 0.02;  // factor of ||p|| in the local rate
   bool clip = true;   // the local rate is at most the optimizer's; false: it multiplies it
   double eps = 1e-8;  // added to the divisor of the local rate
+  /** Returns true if all options are the same. */
+  bool operator==(const LarcOptions&) const = default;
 };
 
 /** While it lives, every step of `optimizer` uses transformed gradients. For a parameter whose

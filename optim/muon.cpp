@@ -12,7 +12,6 @@
 #include "optimizer_of_members.h"
 #include "option_checks.h"
 #include "updates.h"
-#include "workspace.h"
 
 namespace mezzo::optim {
 
@@ -38,22 +37,9 @@ void MuonRule::check_parameters(std::span<const Tensor> params) {
                                    .hint = "give the others to AdamW"});
 }
 
-MuonSettings MuonRule::settings(const Options& o, std::int64_t, bool) {
-  return {.lr = o.lr,
-          .momentum = o.momentum,
-          .weight_decay = o.weight_decay,
-          .a = o.ns_coefficients[0],
-          .b = o.ns_coefficients[1],
-          .c = o.ns_coefficients[2],
-          .eps = o.eps,
-          .ns_steps = o.ns_steps,
-          .adjust = o.adjust_lr_fn,
-          .nesterov = o.nesterov};
-}
-
 namespace {
 
-constexpr std::size_t kDirection = 1;  // index among the states of the formulas
+constexpr std::size_t kDirection = kState + 1;  // a state of the formulas
 
 double rate_of(MuonRate rate, const Tensor& matrix) {
   const auto rows = static_cast<double>(matrix.size(0)),
@@ -73,30 +59,31 @@ Tensor orthogonalised(const Tensor& direction, const MuonSettings& s) {
   Tensor x = direction.to(DType::bf16);
   if (tall) x = x.t();
   x = x / clamp(norm(x), {.min = s.eps});
+  const auto [a, b, c] = s.ns_coefficients;
   for (std::int64_t i = 0; i < s.ns_steps; ++i) {
     const Tensor gram = mm(x, x.t());
-    const Tensor update = addmm(gram, gram, gram, {.beta = s.b, .alpha = s.c});
-    x = addmm(x, update, x, {.beta = s.a});
+    const Tensor update = addmm(gram, gram, gram, {.beta = b, .alpha = c});
+    x = addmm(x, update, x, {.beta = a});
   }
   return tall ? x.t() : x;
 }
 
 }  // namespace
 
-void MuonRule::run(std::span<UpdateTensors> tensors, std::span<MuonSettings> settings,
+void MuonRule::run(std::vector<TensorTuple> tensors, std::span<MuonSettings> settings,
                    const UpdateCall& call) {
   add_workspace(tensors, kDirection);
   // Directions are computed from the gradients and the means before the step. The last pass
   // computes the new means again, and alone changes anything.
-  run_update(update_row<MuonDirectionUpdate>, tensors, settings.data(), sizeof settings[0],
+  run_update(update_row<MuonDirectionUpdate>, tensors, settings.data(),
              {.inv_scale = call.inv_scale});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& direction = tensors[i].state[kDirection];
+    const Tensor& direction = tensors[i][kDirection];
     if (direction.numel() == 0) continue;
     direction.copy_(orthogonalised(direction, settings[i]));
-    settings[i].rate = rate_of(settings[i].adjust, direction);
+    settings[i].rate = rate_of(settings[i].adjust_lr_fn, direction);
   }
-  run_update(update_row<MuonUpdate>, tensors, settings.data(), sizeof settings[0], call);
+  run_update(update_row<MuonUpdate>, std::move(tensors), settings.data(), call);
 }
 
 template class OptimizerOf<MuonRule>;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "optimizer_of.h"
 
@@ -30,6 +31,8 @@ struct MuonOptions {
   double eps = 1e-7;                           // smallest divisor in the division by the norm
   std::int64_t ns_steps = 5;                   // iterations, below 100
   MuonRate adjust_lr_fn = MuonRate::original;  // factor of the learning rate
+  /** Returns true if all options are the same. */
+  bool operator==(const MuonOptions&) const = default;
 };
 
 /** The formulas and the options of Muon, for OptimizerOf. */
@@ -47,11 +50,9 @@ struct MZ_API MuonRule {
   static void check(const Options& options);
   /** Throws ShapeError unless all parameters are matrices. */
   static void check_parameters(std::span<const Tensor> params);
-  /** Returns the settings of an update; `step` and `fresh` do not change them. */
-  static MuonSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Updates all parameters: directions, their orthogonalisation, steps. Nothing has changed if it
    *  throws. */
-  static void run(std::span<UpdateTensors> tensors, std::span<MuonSettings> settings,
+  static void run(std::vector<TensorTuple> tensors, std::span<MuonSettings> settings,
                   const UpdateCall& call);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "optimizer_of.h"
 
@@ -21,6 +22,8 @@ struct NAdamOptions {
   double momentum_decay = 4e-3;                 // how fast the momentum grows to betas.first
   bool decoupled_weight_decay = false;          // p *= 1 - lr * weight_decay; false: L2
   bool maximize = false;                        // go up the gradient instead of down
+  /** Returns true if all options are the same. */
+  bool operator==(const NAdamOptions&) const = default;
 };
 
 /** The formula and the options of NAdam, for OptimizerOf. */
@@ -37,19 +40,16 @@ struct MZ_API NAdamRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1; `fresh` if its
-   *  states are new. */
-  static NAdamSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Updates the products of all parameters, then all parameters. Allocates before anything
    *  changes. */
-  static void run(std::span<UpdateTensors> tensors, std::span<NAdamSettings> settings,
+  static void run(std::vector<TensorTuple> tensors, std::span<NAdamSettings> settings,
                   const UpdateCall& call);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
     visit("momentum_decay", o.momentum_decay);
     visit("decoupled_weight_decay", o.decoupled_weight_decay);
-    visit_if_on("maximize", o.maximize, visit);
+    visit("maximize", o.maximize, o.maximize);
   }
 };
 

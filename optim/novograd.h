@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "optimizer_of.h"
 
@@ -24,6 +25,8 @@ struct FusedNovoGradOptions {
   int norm_type = 2;               // 2: L2; 0: largest magnitude
   bool init_zero = false;          // the running norm starts at 0; false: at the first norm
   bool amsgrad = false;            // not supported: true is an error
+  /** Returns true if all options are the same. */
+  bool operator==(const FusedNovoGradOptions&) const = default;
 };
 
 /** The formulas and the options of FusedNovoGrad, for OptimizerOf. */
@@ -42,11 +45,8 @@ struct MZ_API FusedNovoGradRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. With `fresh` and
-   *  without init_zero the running norm starts at the first norm. */
-  static NovoGradSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Updates all running norms, then all parameters. Allocates before anything changes. */
-  static void run(std::span<UpdateTensors> tensors, std::span<NovoGradSettings> settings,
+  static void run(std::vector<TensorTuple> tensors, std::span<NovoGradSettings> settings,
                   const UpdateCall& call);
   /** Calls `visit` with the name of each option but amsgrad, and a reference to it. The state dict
    *  has them. */

@@ -9,19 +9,19 @@
 #include "../tensor/core/dispatch.h"
 #include "../tensor/ops/create.h"
 #include "../tensor/text/text.h"
-#include "device_step_state.h"
 #include "late_leaves.h"
+#include "step/step_state.h"
 
 namespace mezzo::optim {
 
-Optimizer::Optimizer() : clock_(std::make_shared<DeviceStepState>(*this)) {}
+Optimizer::Optimizer() : step_state_(std::make_shared<StepState>(*this)) {}
 
 Optimizer::~Optimizer() {
   attach(nullptr);
   for (const std::vector<Slot>& group : groups_)
     for (const Slot& slot : group) release_leaves({&slot.param, 1});
   if (gradient_transform_) gradient_transform_->detached();
-  clock_->detach();
+  step_state_->detach();
 }
 
 void Optimizer::attach(std::shared_ptr<OptimizerHooks> hooks) {
@@ -154,7 +154,7 @@ void Optimizer::add_step_hook(std::weak_ptr<StepHook> hook) {
   step_hooks_.push_back(std::move(hook));
 }
 
-void Optimizer::sync_to_host() const { clock_->sync_to_host(); }
+void Optimizer::sync_to_host() const { step_state_->sync_to_host(); }
 
 void Optimizer::zero_grad(bool set_to_none) {
   const TraceRange range("zero_grad");
@@ -223,15 +223,12 @@ unsigned Optimizer::states_of(std::size_t group, const Slot& slot) const {
   return kept;
 }
 
-Tensor Optimizer::gradient_of(const Slot& slot) const {
-  return materializes_master_grads() ? slot.target().grad() : slot.param.grad();
-}
+Tensor Optimizer::gradient_of(const Slot& slot) const { return slot.target().grad(); }
 
 ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
   Slot& slot = groups_[group][index];
   const Tensor& target = slot.target();
-  ParamUpdate update{
-      .slot = &slot, .group = group, .grad = grad, .state = slot.state, .index = index};
+  ParamUpdate update{.slot = &slot, .group = group, .index = index, .tensors = {target, grad}};
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
     fail<ShapeError>(
         str(type_name(), ".step"),
@@ -239,6 +236,11 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
          .got = str(grad, " for ", target),
          .expected = "one shape and device",
          .hint = "move the model first, then make the optimizer"});
+  if (slot.master.defined())
+    update.tensors[kLowCopy] = slot.param;
+  else if (hooks_)
+    update.tensors[kLowCopy] = hooks_->low_copy(slot.param);
+  std::copy(slot.state.begin(), slot.state.end(), update.tensors.begin() + kState);
   const unsigned kept = states_of(group, slot);
   if (kept == 0) return update;
   const DType dtype = compute_dtype(target.dtype());
@@ -246,7 +248,7 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
                               [](const Tensor& state) { return state.defined(); });
   for (std::size_t i = 0; i < states().size(); ++i) {
     if ((kept >> i & 1u) == 0) continue;
-    Tensor& state = update.state[i];
+    Tensor& state = update.tensors[kState + i];
     if (!state.defined())
       state = new_state(target, states()[i], dtype);
     else if (state.dtype() != dtype || state.device() != target.device())
@@ -264,51 +266,32 @@ std::vector<ParamUpdate> Optimizer::collect() {
       if (const Tensor grad = gradient_of(groups_[group][i]); grad.defined()) {
         const Slot& slot = groups_[group][i];
         require_reduced(slot.param, type_name(), "leave no_sync before the last backward");
-        if (!slot.master.defined() && materializes_master_grads())
+        if (!slot.master.defined())
           require_unscaled_gradient(slot.param, str(type_name(), ".step"));
         updates.push_back(prepare(group, i, grad));
-        if (!slot.master.defined() && hooks_)
-          updates.back().low_copy = hooks_->low_copy(slot.param);
       }
   return updates;
 }
 
 namespace {
 
-/** Returns the L2 norm of the gradients times inv_scale, as a tensor on their device. */
-Tensor norm_of(std::span<const ParamUpdate> updates, const Factor& inv_scale) {
+/** Makes `factor` clip the gradients, as one vector, to max_norm. It points to their norm in the
+ *  returned tensor, which must outlive it. */
+[[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, Factor& factor) {
   std::vector<Tensor> grads;
-  for (const ParamUpdate& u : updates) grads.push_back(u.grad);
-  return norms(grads, {.inv_scale = inv_scale}).total;
-}
-
-bool any_wide(std::span<const ParamUpdate> updates) {
-  return std::any_of(updates.begin(), updates.end(),
-                     [](const ParamUpdate& u) { return u.grad.dtype() == DType::f64; });
-}
-
-/** Makes `factor` clip the gradients to max_norm. If `on_device`, or if the factor is no number, it
- *  points to the norm in the returned tensor, which must outlive it. */
-[[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, bool on_device,
-                          Factor& factor) {
-  const Tensor norm = norm_of(updates, factor);
-  const bool is_number = factor.is_number();
+  for (const ParamUpdate& u : updates) grads.push_back(u.tensors[kGrad]);
+  const Tensor norm = norms(grads, {.inv_scale = factor}).total;
   factor.norm = norm.data<double>();
   factor.max_norm = max_norm;
-  factor.norm_is_f32 = !any_wide(updates);
-  if (on_device || !is_number) return norm;
-  const double read = norm.item<double>();
-  factor.norm = &read;
-  factor = factor.value();
-  return {};
+  factor.norm_is_f32 = std::none_of(grads.begin(), grads.end(),
+                                    [](const Tensor& g) { return g.dtype() == DType::f64; });
+  return norm;
 }
 
 }  // namespace
 
-StepResult Optimizer::update_parameters(const StepOptions& options, const FoundInf& found,
-                                        const Factor& unscale, bool on_device) {
+StepResult Optimizer::update_parameters(const StepOptions& options, const FoundInf& found_inf) {
   const NoGradNoCasts plain_ops;
-  if (!on_device) clock_->sync_to_host();
   std::vector<ParamUpdate> updates = collect();
   if (updates.empty()) {
     if (!any_requires_grad()) return StepResult::no_grads;
@@ -320,29 +303,24 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
          .hint = hooks_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
                         : "call loss.backward() after zero_grad() and before step()"});
   }
-  UpdateCall call{
-      .inv_scale = unscale, .found_inf = found.data(), .write_back = options.inv_scale != 1};
-  if (on_device) {
-    clock_->start(updates[0].grad.device());
-    for (ParamUpdate& u : updates) u.time = clock_->counters().time_of(u.group, u.index);
-  }
+  UpdateCall call{.inv_scale = options.inv_scale,
+                  .found_inf = found_inf.data(),
+                  .write_back = options.inv_scale != 1};
+  step_state_->start(updates);
   Tensor norm;
-  if (options.max_norm) norm = clip(updates, *options.max_norm, on_device, call.inv_scale);
-  std::vector<StepCall> count;  // allocated before anything changes
-  if (on_device) count = clock_->count_of(updates, found);
+  if (options.max_norm) norm = clip(updates, *options.max_norm, call.inv_scale);
+  // Allocated before anything changes.
+  const std::vector<StepCall> count = step_state_->count_of(updates, found_inf);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_transform_)
     gradient_transform_->around(*this, updates, call, update_all);
   else
     update_all();
-  for (const ParamUpdate& done : updates) {
-    done.slot->state = done.state;
-    if (!on_device) ++done.slot->steps;
-  }
-  if (!on_device) return StepResult::stepped;
-  const std::int64_t steps = clock_->defer(count, found);
-  if (found.word.defined()) return StepResult(clock_, steps);
-  clock_->flush();
+  for (const ParamUpdate& done : updates)
+    std::copy_n(done.tensors.begin() + kState, kMaxStates, done.slot->state.begin());
+  const std::int64_t steps = step_state_->defer(count, found_inf);
+  if (found_inf.word.defined()) return StepResult(step_state_, steps);
+  step_state_->flush();
   return StepResult::stepped;
 }
 
@@ -360,8 +338,8 @@ bool Optimizer::device_can_decide(Device device) const {
   return any;
 }
 
-bool Optimizer::skips_now(FoundInf& found) const {
-  const Tensor& flag = found.word;
+bool Optimizer::skips_now(FoundInf& found_inf) const {
+  const Tensor& flag = found_inf.word;
   if (!flag.defined()) return false;
   if (flag.device() != cpu) {
     const bool can_decide = device_can_decide(flag.device());
@@ -369,18 +347,9 @@ bool Optimizer::skips_now(FoundInf& found) const {
                               "the optimizer takes its first step");
     if (can_decide) return false;
   }
-  if (found.raised()) return true;
-  found = {};
+  if (found_inf.raised()) return true;
+  found_inf = {};
   return false;
-}
-
-void Optimizer::count_on_host(StepResult::Value result) {
-  if (result != StepResult::no_grads) {
-    clock_->sync_to_host();
-    clock_->record().note(result == StepResult::skipped, clock_->skip_limit());
-    clock_->host_moved();
-  }
-  last_result_ = result;
 }
 
 StepResult Optimizer::step(const StepOptions& options, const FoundInf& flag) {
@@ -391,25 +360,23 @@ StepResult Optimizer::step(const StepOptions& options, const FoundInf& flag) {
   if (options.max_norm && !(*options.max_norm >= 0))
     fail<ValueError>(op, {.what = "max_norm must not be negative", .got = str(*options.max_norm)});
   const std::shared_ptr<OptimizerHooks> hooks = hooks_;
-  FoundInf found = flag;
-  Factor unscale = options.inv_scale;
+  FoundInf found_inf = flag;
   std::optional<StepResult> result;
-  if (hooks) result = hooks->before_step(*this, found, unscale);
-  if (!result && skips_now(found)) result = StepResult::skipped;
+  if (hooks) result = hooks->before_step(*this, found_inf);
+  if (!result && skips_now(found_inf)) result = StepResult::skipped;
   const bool skips = result.has_value() && *result == StepResult::skipped;
-  for_each_step_hook([&](StepHook& hook) { hook.before_update(*this, unscale, skips); });
-  const Capture* const capture = Capture::current();
-  const bool on_device = !result && (found.word.defined() || capture);
-  if (on_device && capture)
+  for_each_step_hook([&](StepHook& hook) { hook.before_update(*this, options.inv_scale, skips); });
+  if (const Capture* const capture = Capture::current(); capture && !result)
     Capture::require_prepared(op, device_can_decide(capture->device()),
                               "the optimizer takes its first step");
-  if (!result) result = update_parameters(options, found, unscale, on_device);
-  if (!on_device) count_on_host(*result);
+  if (!result)
+    result = update_parameters(options, found_inf);
+  else if (*result != StepResult::no_grads)
+    step_state_->count_on_host(skips);
+  const bool deferred = !result->is_known();
+  if (!deferred) last_result_ = *result;
   if (hooks) hooks->after_step(*this, *result);
-  if (!on_device)
-    clock_->notify(clock_->record());
-  else if (!capture)
-    clock_->poll(1);
+  step_state_->finish(deferred);
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, *result); });
   return *result;
 }
@@ -420,10 +387,11 @@ void Optimizer::begin_step() {
 }
 
 void Optimizer::end_step() {
+  step_state_->count_on_host(false);
   for (std::vector<Slot>& group : groups_)
     for (Slot& slot : group) ++slot.steps;
-  count_on_host(StepResult::stepped);
-  clock_->notify(clock_->record());
+  last_result_ = StepResult::stepped;
+  step_state_->finish(false);
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, StepResult::stepped); });
 }
 
@@ -444,7 +412,7 @@ StepResult Optimizer::last_result() const {
 
 std::int64_t Optimizer::consecutive_skips() const {
   sync_to_host();
-  return clock_->record().consecutive_skips;
+  return step_state_->record().consecutive_skips;
 }
 
 void Optimizer::written() {

@@ -10,15 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "device_time.h"
-#include "multi_tensor.h"
 #include "state_dict.h"
-#include "step_result.h"
+#include "step/step_record.h"
+#include "step/step_result.h"
+#include "step/tensor_list.h"
 
 namespace mezzo::optim {
 
-class DeviceStepState;
 class Optimizer;
+class StepState;
 
 /** A parameter with its master weight and optimizer state. */
 struct MZ_API Slot {
@@ -57,14 +57,12 @@ struct MZ_API StateSpec {
 
 /** One parameter of an update. */
 struct MZ_API ParamUpdate {
-  Slot* slot;                            // the parameter; never null
-  std::size_t group;                     // index of its group
-  Tensor grad;                           // read by the update; a transform may replace it
-  std::array<Tensor, kMaxStates> state;  // the slot's states, or new ones
-  bool fresh = false;                    // the states are new
-  Tensor low_copy = {};                  // also written, rounded to its dtype; may be undefined
-  std::size_t index = 0;                 // in its group
-  DeviceTime time = {};                  // counters on the device, if the step uses those
+  Slot* slot;            // the parameter; never null
+  std::size_t group;     // index of its group
+  std::size_t index;     // in its group
+  TensorTuple tensors;   // as UpdateList; a transform may replace the gradient
+  bool fresh = false;    // the states are new
+  UpdateTime time = {};  // its rate and counter, on the device of the gradient
 };
 
 /** Transforms gradients just before an update, as LARC does. */
@@ -85,23 +83,19 @@ struct StepOptions {
   Factor inv_scale = 1;  // multiplies the gradients in place first: a number, except in GradScaler
 };
 
-/** Hooks of mixed precision into an optimizer: master weights, skipped steps, gradients that are
- *  still scaled. */
+/** Hooks of mixed precision into an optimizer: master weights and skipped steps. */
 class MZ_API OptimizerHooks {
  public:
   virtual ~OptimizerHooks() = default;
   /** Called first in a step. A value ends the step with that result. May set the flag that skips
-   *  the step, and the number `unscale`, which multiplies the gradients first. May throw. */
-  virtual std::optional<StepResult> before_step(Optimizer&, FoundInf& /*found*/,
-                                                Factor& /*unscale*/) {
-    return {};
-  }
+   *  the step. May throw. */
+  virtual std::optional<StepResult> before_step(Optimizer&, FoundInf& /*found_inf*/) { return {}; }
   /** Returns the 16-bit copy of a parameter without a master that the update shall write too, or an
    *  undefined tensor. Called between before_step and after_step. */
   virtual Tensor low_copy(const Tensor& /*param*/) { return {}; }
   /** Called after a step, whose result may be unknown yet. May throw; the step stays done. */
   virtual void after_step(Optimizer&, const StepResult&) {}
-  /** Called on the observer (DeviceStepState::observe) when `skips` > 0 more skipped steps have
+  /** Called on the observer (StepState::observe) when `skips` > 0 more skipped steps have
    * been counted or read from the device. `diverged_after` is the number of consecutive skips that
    * reached the limit; 0 if none did. May throw; the steps stay done. */
   virtual void skips_found(Optimizer&, std::int64_t /*skips*/, std::int64_t /*diverged_after*/) {}
@@ -151,10 +145,10 @@ class MZ_API Optimizer {
    * match its parameter; ValueError for a negative max_norm; nothing has changed then.
    *  amp::DivergenceError after too many skips: on the CPU at once, on a device when a result is
    *  looked at, at the latest 100 steps after the step that reached the limit
-   *  (2 * DeviceStepState::kPollSteps). */
+   *  (2 * StepState::kPollSteps). */
   StepResult step(const StepOptions& options = {}) { return step(options, {}); }
   /** As above; a raised flag skips the step. GradScaler steps with it. */
-  StepResult step(const StepOptions& options, const FoundInf& found);
+  StepResult step(const StepOptions& options, const FoundInf& found_inf);
 
   /** Removes the gradients of all parameters, or sets them to zero. */
   void zero_grad(bool set_to_none = true);
@@ -214,12 +208,12 @@ class MZ_API Optimizer {
    *  that is on the CPU, or if the device cannot decide (before the first update, or if gradients
    *  are not all on the flag's device). Makes a flag undefined that it has read and that is not
    *  raised. Errors: CapturePostponed before the first update. */
-  bool skips_now(FoundInf& found) const;
+  bool skips_now(FoundInf& found_inf) const;
   /** Copies the step and skip counters to the host. Waits for the device if its counters are
    *  newer. */
   void sync_to_host() const;
-  /** Returns the counters and learning rates in device memory. */
-  DeviceStepState& clock() const { return *clock_; }
+  /** Returns the counters, learning rates and results in the memory of the device that updates. */
+  StepState& step_state() const { return *step_state_; }
   /** Returns the parameters of a group, with masters and states. Does not check `group`. */
   std::span<Slot> slots(std::size_t group);
   /** As above, read-only. */
@@ -230,9 +224,6 @@ class MZ_API Optimizer {
   void attach(std::shared_ptr<OptimizerHooks> hooks);
   /** Returns true if the update kernels unscale gradients themselves, f16 gradients included. */
   virtual bool unscales_itself() const { return false; }
-  /** Returns false if updates read the scaled gradients of 16-bit parameters directly, instead of
-   *  gradients copied to the master weights. */
-  virtual bool materializes_master_grads() const { return true; }
   /** Sets the gradient transform, or removes it with null. Errors: StateError if another one is
    *  set. */
   void set_gradient_transform(GradientTransform* transform);
@@ -278,8 +269,7 @@ class MZ_API Optimizer {
  private:
   friend class StateLoad;
   friend class CapturedSteps;
-  friend class DeviceCounters;
-  friend class DeviceStepState;
+  friend class StepState;
   std::vector<ParamUpdate> collect();
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
   /** Returns the states of a parameter, as kept_states() without those that do not apply to it. */
@@ -287,9 +277,7 @@ class MZ_API Optimizer {
   bool any_requires_grad() const;
   void require_late_parameters() const;
   bool device_can_decide(Device device) const;
-  StepResult update_parameters(const StepOptions& options, const FoundInf& found,
-                               const Factor& unscale, bool on_device);
-  void count_on_host(StepResult::Value result);
+  StepResult update_parameters(const StepOptions& options, const FoundInf& found_inf);
   /** Calls f on every living step hook, and removes the others. */
   void for_each_step_hook(const std::function<void(StepHook&)>& f);
   /** Bumps the versions of all parameters and states after a replay wrote them. */
@@ -300,7 +288,7 @@ class MZ_API Optimizer {
   std::vector<std::weak_ptr<StepHook>> step_hooks_;
   GradientTransform* gradient_transform_ = nullptr;
   StepResult::Value last_result_ = StepResult::no_grads;
-  std::shared_ptr<DeviceStepState> clock_;  // never null
+  std::shared_ptr<StepState> step_state_;  // never null
 };
 
 }  // namespace mezzo::optim

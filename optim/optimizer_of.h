@@ -1,9 +1,8 @@
-// OptimizerOf<Rule>: an optimizer built from a rule, which provides the options by name, their
-// checks, and the settings of one update.
+// OptimizerOf<Rule>: an optimizer built from a rule, which provides the formula, and the options by
+// name with their checks.
 #pragma once
 
 #include "../tensor/core/pointers.h"
-#include "device_time.h"
 #include "optimizer.h"
 
 namespace mezzo::optim {
@@ -23,18 +22,7 @@ template <class Options, class Visit> void visit_adaptive_options(Options& o, co
   visit("weight_decay", o.weight_decay);
 }
 
-/** Visits an option that is off in most programs, if it is on: state dicts that were saved before
- *  the option existed stay valid. */
-template <class Visit> void visit_if_on(std::string_view name, bool& option, const Visit& visit) {
-  if (option) visit(name, option);
-}
-
-/** As above, for an option that is on in most programs. */
-template <class Visit> void visit_if_off(std::string_view name, bool& option, const Visit& visit) {
-  if (!option) visit(name, option);
-}
-
-/** The implementation of a concrete optimizer. Rule is a struct such as SgdRule. */
+/** The implementation of a concrete optimizer. Rule is a struct such as AdagradRule. */
 template <class Rule> class OptimizerOf : public Optimizer {
  public:
   /** Options of one group, such as SgdOptions. */

@@ -2,10 +2,58 @@
 // optimizer compile them.
 #pragma once
 
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "../tensor/memory/allocator.h"
 #include "optimizer_of.h"
 #include "updates.h"
 
 namespace mezzo::optim {
+
+/** Returns the options as another struct with the same fields. */
+template <class Rule, class To, class From> To with_fields(From from) {
+  To to;
+  std::array<double, 16> values;
+  std::size_t count = 0, next = 0;
+  Rule::fields(from, [&](std::string_view, const auto& value, bool = true) {
+    values.at(count++) = static_cast<double>(value);
+  });
+  Rule::fields(to, [&]<class T>(std::string_view, T& value, bool = true) {
+    value = static_cast<T>(values.at(next++));
+  });
+  return to;
+}
+
+/** Returns the options in the type that the formula takes. */
+template <class Rule> auto common_options(const typename Rule::Options& options) {
+  if constexpr (requires { Rule::common(options); })
+    return Rule::common(options);
+  else
+    return options;
+}
+
+/** Returns new memory like a parameter, in its compute dtype. Errors: OutOfMemory. */
+inline Tensor compute_like(const Tensor& param) {
+  return empty_tensor(param.shape(), compute_dtype(param.dtype()), param.device(), false,
+                      param.memory_format());
+}
+
+/** Adds a tensor like each parameter, in its compute dtype, that lives until the end of the step.
+ *  Errors: OutOfMemory. */
+inline void add_workspace(std::span<TensorTuple> tensors, std::size_t list) {
+  const CategoryScope workspace(MemoryCategory::workspace);
+  for (TensorTuple& t : tensors) t[list] = compute_like(t[kParam]);
+}
+
+/** Returns one list of the tuples. */
+inline std::vector<Tensor> list_of(std::span<const TensorTuple> tensors, std::size_t list) {
+  std::vector<Tensor> out;
+  for (const TensorTuple& t : tensors) out.push_back(t[list]);
+  return out;
+}
 
 /** The options of each group. */
 template <class Rule> struct OptimizerOf<Rule>::GroupOptions : std::vector<Options> {};
@@ -86,28 +134,28 @@ std::pair<double, double> OptimizerOf<Rule>::corrected_betas(std::size_t group) 
 
 template <class Rule>
 void OptimizerOf<Rule>::update(std::span<const ParamUpdate> updates, const UpdateCall& call) {
-  std::vector<UpdateTensors> tensors;
-  std::vector<typename Rule::Update::Settings> settings;
+  using Update = typename Rule::Update;
+  std::vector<TensorTuple> tensors;
+  std::vector<typename Update::Settings> settings;
   tensors.reserve(updates.size());
   settings.reserve(updates.size());
   for (const ParamUpdate& u : updates) {
-    const bool twin = u.slot->master.defined();
-    tensors.push_back({u.slot->target(), u.grad, twin ? u.slot->param : u.low_copy, u.state});
-    settings.push_back(Rule::settings((*options_)[u.group], u.slot->steps + 1, u.fresh));
-    settings.back().time = u.time;
+    tensors.push_back(u.tensors);
+    auto options = common_options<Rule>((*options_)[u.group]);
+    SettingsOf<decltype(options)>& common = settings.emplace_back();
+    common = {std::move(options), u.time, u.fresh};
   }
   if constexpr (requires { Rule::run(tensors, settings, call); })
-    Rule::run(tensors, settings, call);  // for rules with several passes
+    Rule::run(std::move(tensors), settings, call);  // for rules with several passes
   else
-    run_update(update_row<typename Rule::Update>, tensors, settings.data(), sizeof settings[0],
-               call);
+    run_update(update_row<Update>, std::move(tensors), settings.data(), call);
 }
 
 template <class Rule>
 void OptimizerOf<Rule>::visit_options(std::size_t group, const OptionVisitor& visit, bool apply) {
   Options options = (*options_)[group];
-  Rule::fields(options, [&]<class T>(std::string_view field, T& value) {
-    value = static_cast<T>(visit(field, static_cast<double>(value)));
+  Rule::fields(options, [&]<class T>(std::string_view field, T& value, bool is_saved = true) {
+    if (is_saved) value = static_cast<T>(visit(field, static_cast<double>(value)));
   });
   Rule::check(options);
   if (apply) (*options_)[group] = options;

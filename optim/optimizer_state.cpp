@@ -6,8 +6,8 @@
 #include "../tensor/core/dispatch.h"
 #include "../tensor/text/log.h"
 #include "../tensor/text/text.h"
-#include "device_step_state.h"
 #include "optimizer.h"
+#include "step/step_state.h"
 
 namespace mezzo::optim {
 
@@ -57,7 +57,7 @@ StateDict Optimizer::state_dict(const Names& names) const {
   const auto keys = keys_of(names);
   sync_to_host();
   StateDict out;
-  out.numbers["consecutive_skips"] = static_cast<double>(clock_->record().consecutive_skips);
+  out.numbers["consecutive_skips"] = static_cast<double>(step_state_->record().consecutive_skips);
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     out.numbers[group_key(group, "size")] = static_cast<double>(groups_[group].size());
     const_cast<Optimizer*>(this)->visit_options(
@@ -116,8 +116,8 @@ class StateLoad {
       staged.slot->steps = staged.steps;
       if (staged.master.defined()) staged.slot->master.copy_(staged.master);
     }
-    optimizer_.clock_->record().consecutive_skips = skips_;
-    optimizer_.clock_->host_moved();
+    optimizer_.step_state_->record().consecutive_skips = skips_;
+    optimizer_.step_state_->host_moved();
     if (!notice_.empty()) log_text(Severity::warning, notice_);
   }
 
@@ -240,6 +240,7 @@ class StateLoad {
     std::map<std::string, bool, std::less<>> expected{{"consecutive_skips", true}};
     for (std::size_t group = 0; group < keys_.size(); ++group) {
       expected[group_key(group, "size")] = true;
+      expected[group_key(group, "materialize_master_grads")] = true;  // a former option of FusedSGD
       optimizer_.visit_options(
           group,
           [&](std::string_view option, double value) {

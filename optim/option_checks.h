@@ -8,7 +8,6 @@
 
 #include "../tensor/core/error.h"
 #include "../tensor/text/text.h"
-#include "clock.h"
 
 namespace mezzo::optim {
 
@@ -54,11 +53,5 @@ class OptionChecks {
  private:
   std::string_view type_name_;
 };
-
-/** Returns 1 / (1 - beta^step), which corrects a running mean that started at 0; 1 unless
- *  `wanted`. */
-inline double bias_correction(double beta, std::int64_t step, bool wanted = true) {
-  return wanted ? bias_correction_of(beta, step) : 1;
-}
 
 }  // namespace mezzo::optim

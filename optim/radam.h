@@ -8,7 +8,6 @@
 
 namespace mezzo::optim {
 
-struct RAdamSettings;
 struct RAdamUpdate;
 
 /** Options of RAdam. */
@@ -19,6 +18,8 @@ struct RAdamOptions {
   double weight_decay = 0;                      // factor of the parameter
   bool decoupled_weight_decay = false;          // p *= 1 - lr * weight_decay; false: L2
   bool maximize = false;                        // go up the gradient instead of down
+  /** Returns true if all options are the same. */
+  bool operator==(const RAdamOptions&) const = default;
 };
 
 /** The formula and the options of RAdam, for OptimizerOf. */
@@ -34,13 +35,11 @@ struct MZ_API RAdamRule {
 
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of a parameter's update number `step`, counted from 1. */
-  static RAdamSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
     visit("decoupled_weight_decay", o.decoupled_weight_decay);
-    visit_if_on("maximize", o.maximize, visit);
+    visit("maximize", o.maximize, o.maximize);
   }
 };
 

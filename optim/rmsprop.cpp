@@ -15,16 +15,6 @@ void RMSpropRule::check(const Options& o) {
   check.not_negative("momentum", o.momentum);
 }
 
-RmsPropSettings RMSpropRule::settings(const Options& o, std::int64_t, bool) {
-  return {.lr = o.lr,
-          .alpha = o.alpha,
-          .eps = o.eps,
-          .weight_decay = o.weight_decay,
-          .momentum = o.momentum,
-          .centered = o.centered,
-          .maximize = o.maximize};
-}
-
 template class OptimizerOf<RMSpropRule>;
 
 }  // namespace mezzo::optim

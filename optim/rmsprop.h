@@ -7,7 +7,6 @@
 
 namespace mezzo::optim {
 
-struct RmsPropSettings;
 struct RmsPropUpdate;
 
 /** Options of RMSprop. */
@@ -19,6 +18,8 @@ struct RMSpropOptions {
   double momentum = 0;      // factor of the momentum buffer
   bool centered = false;    // divide by the standard deviation instead of the root mean square
   bool maximize = false;    // go up the gradient instead of down
+  /** Returns true if all options are the same. */
+  bool operator==(const RMSpropOptions&) const = default;
 };
 
 /** The formula and the options of RMSprop, for OptimizerOf. */
@@ -39,8 +40,6 @@ struct MZ_API RMSpropRule {
   }
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the settings of an update; `step` and `fresh` do not change them. */
-  static RmsPropSettings settings(const Options& options, std::int64_t step, bool fresh);
   /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit("lr", o.lr);
@@ -49,7 +48,7 @@ struct MZ_API RMSpropRule {
     visit("weight_decay", o.weight_decay);
     visit("momentum", o.momentum);
     visit("centered", o.centered);
-    visit_if_on("maximize", o.maximize, visit);
+    visit("maximize", o.maximize, o.maximize);
   }
 };
 

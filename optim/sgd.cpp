@@ -6,9 +6,7 @@
 
 namespace mezzo::optim {
 
-namespace {
-
-template <class Options> void check_sgd(std::string_view type_name, const Options& o) {
+template <bool kFused> void SgdRuleOf<kFused>::check(const Options& o) {
   const OptionChecks check(type_name);
   check.not_negative("lr", o.lr);
   check.not_negative("momentum", o.momentum);
@@ -21,35 +19,11 @@ template <class Options> void check_sgd(std::string_view type_name, const Option
                       .expected = "momentum > 0 and dampening 0"});
 }
 
-template <class Options> SgdSettings sgd_settings(const Options& o, bool fresh, bool decay_last) {
-  return {.lr = o.lr,
-          .momentum = o.momentum,
-          .dampening = o.dampening,
-          .weight_decay = o.weight_decay,
-          .nesterov = o.nesterov,
-          .first = fresh,
-          .decay_last = decay_last};
+template <bool kFused> SgdOptions SgdRuleOf<kFused>::common(const Options& options) {
+  return with_fields<SgdRuleOf, SgdOptions>(options);
 }
 
-}  // namespace
-
-void SgdRule::check(const Options& options) { check_sgd(type_name, options); }
-void FusedSgdRule::check(const Options& options) { check_sgd(type_name, options); }
-
-SgdSettings SgdRule::settings(const Options& options, std::int64_t, bool fresh) {
-  SgdSettings settings = sgd_settings(options, fresh, false);
-  settings.maximize = options.maximize;
-  return settings;
-}
-SgdSettings FusedSgdRule::settings(const Options& options, std::int64_t, bool fresh) {
-  return sgd_settings(options, fresh, options.wd_after_momentum);
-}
-
-bool FusedSGD::materializes_master_grads() const {
-  return num_groups() == 0 || options(0).materialize_master_grads;
-}
-
-template class OptimizerOf<SgdRule>;
-template class OptimizerOf<FusedSgdRule>;
+template class OptimizerOf<SgdRuleOf<false>>;
+template class OptimizerOf<SgdRuleOf<true>>;
 
 }  // namespace mezzo::optim

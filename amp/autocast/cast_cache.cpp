@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "../../autograd/node.h"
-#include "../../optim/multi_tensor.h"
+#include "../../optim/step/tensor_list.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/device/queues.h"

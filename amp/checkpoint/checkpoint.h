@@ -10,7 +10,7 @@
 #include "../../nn/ema.h"
 #include "../../nn/module.h"
 #include "../../optim/optimizer.h"
-#include "../../optim/schedule.h"
+#include "../../optim/schedules/schedule.h"
 #include "../../tensor/io/metadata.h"
 #include "../../tensor/random/generator.h"
 #include "../object_list.h"

@@ -7,7 +7,7 @@
 #include "../../tensor/io/utf8.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
-#include "../scaling/amp_optimizer_state.h"
+#include "../scaling/scale_loss.h"
 #include "../weights/optimizer_masters.h"
 #include "checkpoint_parts.h"
 

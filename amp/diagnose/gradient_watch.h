@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "../../optim/multi_tensor.h"
+#include "../../optim/step/tensor_list.h"
 #include "../../tensor/device/backend.h"
 
 namespace mezzo::optim {

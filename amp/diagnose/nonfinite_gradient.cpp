@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../../optim/device_step_state.h"
+#include "../../optim/step/step_state.h"
 #include "../../tensor/text/text.h"
-#include "../scaling/amp_optimizer_state.h"
-#include "../scaling/gradient_check.h"
+#include "../scaling/gradients.h"
+#include "../scaling/scale_loss.h"
 #include "../weights/optimizer_masters.h"
 #include "unobserved.h"
 
@@ -32,13 +32,13 @@ Shape place_in(const Tensor& x, std::int64_t element) {
  *  over all groups; empty if the optimizer has no such parameter. */
 std::optional<NonfiniteGradient> gradient_at(const optim::Optimizer& optimizer,
                                              std::size_t position, NonfiniteWord word) {
-  const auto* link = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
+  const auto* state = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
   std::optional<NonfiniteGradient> found;
   std::size_t here = 0;
   each_slot(optimizer, [&](const optim::Slot& slot) {
     if (here++ != position) return;
     const Tensor grad = slot.param.grad();
-    const std::string name = link ? link->core->name_of(slot.param) : "";
+    const std::string name = state ? state->core->name_of(slot.param) : "";
     found = {name.empty() ? str("parameter ", position) : name,
              place_in(grad.defined() ? grad : slot.param, optim::element_of(word)),
              optim::value_of(word)};
@@ -85,9 +85,8 @@ std::uint32_t gradient_number(std::size_t optimizer, std::size_t position) {
   return static_cast<std::uint32_t>(std::min<std::size_t>(number, optim::kMostNumber));
 }
 
-std::string nonfinite_gradient_text(
-    std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers, NonfiniteWord location,
-    const std::string& origin) noexcept {
+std::string nonfinite_gradient_text(std::span<const std::shared_ptr<optim::StepState>> optimizers,
+                                    NonfiniteWord location, const std::string& origin) noexcept {
   try {
     if (location == optim::kAllFinite) return {};
     const std::size_t number = optim::number_of(location), index = number / kPositions;

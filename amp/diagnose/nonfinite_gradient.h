@@ -1,5 +1,5 @@
 // first_nonfinite_gradient: finds the first non-finite element among an optimizer's gradients.
-// See also: ../scaling/divergence.h, ../scaling/loss_scaler.h (report it).
+// See also: ../scaling/scale.h (reports it).
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "../../optim/nonfinite_location.h"
 #include "../../optim/optimizer.h"
+#include "../../optim/step/nonfinite.h"
 
 namespace mezzo::amp {
 
@@ -40,8 +40,8 @@ std::uint32_t gradient_number(std::size_t optimizer, std::size_t position);
 /** Returns a text such as "inf at [3,17] of fc1.weight", followed by `origin`, for the word of a
  *  location, with the present parameters of its optimizer. Returns `origin` if that has no
  *  parameter of that number, or nothing if there is no location. Never throws. */
-std::string nonfinite_gradient_text(
-    std::span<const std::shared_ptr<optim::DeviceStepState>> optimizers,
-    optim::NonfiniteWord location, const std::string& origin) noexcept;
+std::string nonfinite_gradient_text(std::span<const std::shared_ptr<optim::StepState>> optimizers,
+                                    optim::NonfiniteWord location,
+                                    const std::string& origin) noexcept;
 
 }  // namespace mezzo::amp

@@ -12,10 +12,9 @@
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../weights/optimizer_masters.h"
-#include "amp_optimizer_state.h"
-#include "divergence.h"
-#include "gradient_check.h"
-#include "watched_loss.h"
+#include "gradients.h"
+#include "scale.h"
+#include "scale_loss.h"
 
 namespace mezzo::amp {
 
@@ -32,16 +31,16 @@ ScaleState initial_state(const GradScalerOptions& o) {
     fail<ValueError>("GradScaler", {.what = "max_consecutive_skips is negative",
                                     .got = str(o.max_consecutive_skips),
                                     .expected = "0 (never) or a count"});
-  return {.growth = o.growth_factor,
-          .backoff = o.backoff_factor,
-          .least = o.min_scale.value_or(0),
-          .most = o.max_scale.value_or(std::numeric_limits<double>::infinity()),
-          .window = o.growth_interval,
+  return {.growth_factor = o.growth_factor,
+          .backoff_factor = o.backoff_factor,
+          .min_scale = o.min_scale.value_or(0),
+          .max_scale = o.max_scale.value_or(std::numeric_limits<double>::infinity()),
+          .growth_interval = o.growth_interval,
           .hysteresis = o.hysteresis,
           .is_f32 = true,
-          .stops_at_most = false,
+          .stops_at_max = false,
           .scale = o.init_scale,
-          .tolerance = o.hysteresis};
+          .hysteresis_left = o.hysteresis};
 }
 
 }  // namespace
@@ -77,7 +76,7 @@ GradScaler::~GradScaler() { scaler_->on_abandon = nullptr; }
 /** Returns the state of an optimizer. Errors: StateError if it belongs to a session, before any
  *  scale(). */
 AmpOptimizerState& GradScaler::state_of(std::string_view op, Optimizer& optimizer) {
-  if (const auto link = AmpOptimizerState::of(optimizer); link && link->core->enabled())
+  if (const auto state = AmpOptimizerState::of(optimizer); state && state->core->enabled())
     refuse(op, str(optimizer.type_name(), " belongs to a session, which scales losses itself"),
            "use amp::scale_loss, or close the session");
   optimizer.refuse_closure(op);
@@ -98,7 +97,7 @@ std::vector<AmpOptimizerState*> GradScaler::used_optimizers() const {
 
 void GradScaler::end_iteration(bool drops_overflows) {
   for (const auto& state : optimizers_) {
-    if (drops_overflows && state->in_use()) state->found.reset();
+    if (drops_overflows && state->in_use()) state->found_inf.reset();
     state->unscaled = state->stepped = state->had_gradients = false;
   }
   scaled_since_update_ = false;
@@ -254,17 +253,17 @@ void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   state.had_gradients = !sums.empty();
   if (sums.empty() && receivers.empty()) return;
   const Device device = sums.empty() ? optimizer.params()[0].device() : sums[0].tensors.x.device();
-  const optim::FoundInf& found = move_to(device, state.found);
+  const optim::FoundInf& found_inf = move_to(device, state.found_inf);
   if (unscales && !sums.empty()) {
     const ScaleValue scale = scaler_->on(device);
     subtract_unscaled(sums);
     for (GradientSum& sum : sums)
       if (sum.tensors.out.defined()) sum.a = scale.inverse(sum.tensors.x.device());
   }
-  unscale(std::move(sums), found);
+  unscale(std::move(sums), found_inf);
   if (unscales) mark_gradients(optimizer, GradientScale::unscaled);
   // The update of the scale depends on whether there were gradients.
-  state.had_gradients = agree(receivers, *scaler_, found, state.had_gradients);
+  state.had_gradients = agree(receivers, *scaler_, found_inf, state.had_gradients);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
@@ -302,15 +301,16 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   try {
     optim::StepOptions with = options;
     if (fused && state.had_gradients)
-      with.inv_scale = scaler_->on(state.found.word.device()).inverse(device_of_params(optimizer)) *
-                       options.inv_scale.number;
-    state.clock->observe(state.shared_from_this(), max_consecutive_skips_);
-    if (has_gradients || state.found.raised()) result = optimizer.step(with, state.found);
+      with.inv_scale =
+          scaler_->on(state.found_inf.word.device()).inverse(device_of_params(optimizer)) *
+          options.inv_scale.number;
+    state.step_state->observe(state.shared_from_this(), max_consecutive_skips_);
+    if (has_gradients || state.found_inf.raised()) result = optimizer.step(with, state.found_inf);
   } catch (const DivergenceError&) {
     state.stepped = true;
     throw;
   } catch (...) {
-    if (fused) state.found.reset();
+    if (fused) state.found_inf.reset();
     throw;
   }
   state.stepped = true;
@@ -340,7 +340,7 @@ void GradScaler::update() {
   bool any = false;
   for (AmpOptimizerState* const state : used) {
     any = any || state->had_gradients;
-    scaler_->finish_step(*state->clock, state->found,
+    scaler_->finish_step(*state->step_state, state->found_inf,
                          {.notes = true, .completes = state == used.back(), .any = any});
   }
   end_iteration(false);
@@ -366,7 +366,7 @@ double GradScaler::get_scale() const {
 
 bool GradScaler::found_inf(const Optimizer& optimizer) const {
   for (const auto& state : optimizers_)
-    if (state->optimizer() == &optimizer) return state->in_use() && state->found.raised();
+    if (state->optimizer() == &optimizer) return state->in_use() && state->found_inf.raised();
   return false;
 }
 
@@ -376,14 +376,14 @@ namespace {
 
 constexpr std::string_view kLoad = "GradScaler.load_state_dict";
 
-/** Calls f with the name and place of each entry of a state_dict. */
+/** Calls f with the name and value of each entry of a state_dict. */
 template <class State, class F> void for_each_entry(State& state, const F& f) {
   f("scale", state.scale);
-  f("growth_factor", state.growth);
-  f("backoff_factor", state.backoff);
-  f("growth_interval", state.window);
+  f("growth_factor", state.growth_factor);
+  f("backoff_factor", state.backoff_factor);
+  f("growth_interval", state.growth_interval);
   f("_growth_tracker", state.unskipped);
-  if (state.hysteresis > 1) f("hysteresis_tracker", state.tolerance);
+  if (state.hysteresis > 1) f("hysteresis_tracker", state.hysteresis_left);
 }
 
 /** Converts a saved number. Errors: ValueError for a count that is no whole number up to 2^30. */

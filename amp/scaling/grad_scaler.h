@@ -11,9 +11,11 @@
 
 #include "../../nn/cast_tree.h"
 #include "../../optim/optimizer.h"
-#include "loss_scaler.h"
+#include "scale.h"
 
 namespace mezzo::amp {
+
+class AmpOptimizerState;
 
 /** Options of GradScaler. */
 struct GradScalerOptions {
@@ -90,17 +92,19 @@ class MZ_API GradScaler {
   /** Returns false if losses are not scaled and step() is a plain step. */
   bool is_enabled() const { return enabled_; }
   /** Returns the factor by which the scale grows. */
-  double growth_factor() const { return scaler_->rule().growth; }
+  double growth_factor() const { return scaler_->rule().growth_factor; }
   /** Returns the factor by which an overflow reduces the scale. */
-  double backoff_factor() const { return scaler_->rule().backoff; }
+  double backoff_factor() const { return scaler_->rule().backoff_factor; }
   /** Returns the number of consecutive updates without overflow before the scale grows. */
-  int growth_interval() const { return static_cast<int>(scaler_->rule().window); }
+  int growth_interval() const { return static_cast<int>(scaler_->rule().growth_interval); }
   /** Sets the growth factor; the scale stays. Errors: ValueError unless finite and above 1. */
-  void set_growth_factor(double factor) { set(&ScaleState::growth, factor); }
+  void set_growth_factor(double factor) { set(&ScaleState::growth_factor, factor); }
   /** Sets the backoff factor; the scale stays. Errors: ValueError unless in (0, 1). */
-  void set_backoff_factor(double factor) { set(&ScaleState::backoff, factor); }
+  void set_backoff_factor(double factor) { set(&ScaleState::backoff_factor, factor); }
   /** Sets the growth interval; the count of updates so far stays. Errors: ValueError below 1. */
-  void set_growth_interval(int interval) { set(&ScaleState::window, std::int64_t{interval}); }
+  void set_growth_interval(int interval) {
+    set(&ScaleState::growth_interval, std::int64_t{interval});
+  }
 
   /** Returns the latest 256 changes of the scale, oldest first. Changes on a device are combined
    *  into one event whenever the host reads the scale. */

@@ -1,47 +1,89 @@
 #include "scale_loss.h"
 
 #include <algorithm>
-#include <exception>
 #include <mutex>
 #include <thread>
-#include <utility>
 
+#include "../../autograd/gradient_mark.h"
+#include "../../autograd/gradient_receiver.h"
 #include "../../autograd/hooks.h"
-#include "../../optim/device_step_state.h"
+#include "../../autograd/node.h"
 #include "../../optim/scope_query.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
+#include "../diagnose/nonfinite_gradient.h"
 #include "../weights/optimizer_masters.h"
-#include "amp_optimizer_state.h"
-#include "gradient_check.h"
-#include "watched_loss.h"
 
 namespace mezzo::amp {
+
+using optim::FoundInf;
+using optim::Optimizer;
+using optim::Slot;
+using optim::StepResult;
 
 namespace {
 
 constexpr std::string_view kOp = "amp::scale_loss";
 
-using optim::FoundInf;
-using Links = std::vector<std::shared_ptr<AmpOptimizerState>>;
-
-Links links_of(const OptimizerList& optimizers) {
-  Links links;
-  for (optim::Optimizer* optimizer : optimizers) {
-    std::shared_ptr<AmpOptimizerState> link = AmpOptimizerState::of(*optimizer);
-    if (!link)
-      refuse(kOp, str(optimizer->type_name(), " is attached to no session"),
-             "pass it to amp::initialize, and keep the session that it returns");
-    if (!links.empty() && link->core != links[0]->core)
-      refuse(kOp, "the optimizers belong to different sessions");
-    if (std::find(links.begin(), links.end(), link) == links.end())
-      links.push_back(std::move(link));
+/** Passes a gradient on, and notes that there was one. */
+class WatchedNode final : public Node {
+ public:
+  WatchedNode(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
+              std::string_view scope)
+      : reached_(reached), scope_(scope) {
+    follow(gradient_edge(x));
   }
-  return links;
+  Grads apply(Grads gy) override {
+    const auto reached = reached_.lock();
+    if (!reached && !scope_.empty() && gy[0].defined())
+      fail<StateError>(scope_, {.what = "backward of a scaled loss after the end of its scope",
+                                .got = "gradients that would stay multiplied by the loss scale",
+                                .expected = "scaled.backward() in the body of scale_loss, or "
+                                            "scope.loss().backward() before scope.close()"});
+    if (reached && gy[0].defined()) ++*reached;
+    return gy;
+  }
+  std::string name() const override { return "scale_loss"; }
+
+ private:
+  std::weak_ptr<std::atomic<int>> reached_;
+  std::string_view scope_;  // a literal
+};
+
+}  // namespace
+
+Tensor watched(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
+               std::string_view scope) {
+  if (!x.requires_grad() || !grad_enabled()) return x;
+  const Tensor y = x.detach();
+  set_grad_fn(y, make_ref<WatchedNode>(x, reached, scope), 0);
+  return y;
 }
 
-std::shared_ptr<SessionCore> core_of(const Links& links) {
-  if (!links.empty()) return links[0]->core;
+// ---- the scope ----------------------------------------------------------------------------------
+
+namespace {
+
+using States = std::vector<std::shared_ptr<AmpOptimizerState>>;
+
+States states_of(const OptimizerList& optimizers) {
+  States states;
+  for (Optimizer* optimizer : optimizers) {
+    std::shared_ptr<AmpOptimizerState> state = AmpOptimizerState::of(*optimizer);
+    if (!state)
+      refuse(kOp, str(optimizer->type_name(), " is attached to no session"),
+             "pass it to amp::initialize, and keep the session that it returns");
+    if (!states.empty() && state->core != states[0]->core)
+      refuse(kOp, "the optimizers belong to different sessions");
+    if (std::find(states.begin(), states.end(), state) == states.end())
+      states.push_back(std::move(state));
+  }
+  return states;
+}
+
+std::shared_ptr<SessionCore> core_of(const States& states) {
+  if (!states.empty()) return states[0]->core;
   auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
   if (!session)
     refuse(kOp, "there is no session", "call amp::initialize first and keep what it returns");
@@ -49,10 +91,10 @@ std::shared_ptr<SessionCore> core_of(const Links& links) {
 }
 
 /** Returns what reduces the optimizers' gradients over several processes. */
-Receivers receivers_of(const Links& links) {
+Receivers receivers_of(const States& states) {
   Receivers receivers;
-  for (const auto& link : links)
-    if (link->optimizer()) add_receivers(*link->optimizer(), receivers);
+  for (const auto& state : states)
+    if (state->optimizer()) add_receivers(*state->optimizer(), receivers);
   return receivers;
 }
 
@@ -84,17 +126,17 @@ struct OpenScopes {
    *  master. */
   bool will_unscale(const Tensor& leaf) {
     const std::lock_guard lock(mutex);
-    bool found = false;
+    bool holds = false;
     for (const auto& [core, thread] : sessions) {
       if (thread != std::this_thread::get_id()) continue;
-      for (const AmpOptimizerState* const link : core->optimizers)
-        if (link->in_scope && link->optimizer())
-          each_slot(*link->optimizer(), [&, &masters = core->masters](const optim::Slot& slot) {
+      for (const AmpOptimizerState* const state : core->optimizers)
+        if (state->in_scope && state->optimizer())
+          each_slot(*state->optimizer(), [&, &masters = core->masters](const Slot& slot) {
             const Master* const master = masters.find(slot.param);
-            found = found || slot.param.is_same(leaf) || (master && master->master.is_same(leaf));
+            holds = holds || slot.param.is_same(leaf) || (master && master->master.is_same(leaf));
           });
     }
-    return found;
+    return holds;
   }
 };
 
@@ -108,13 +150,13 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
   const TraceRange range(kOp);
   if (!loss.defined() || !is_floating(loss.dtype()))
     fail<DtypeError>(kOp, {.what = "expected a floating-point tensor", .got = str(loss)});
-  links_ = links_of(optimizers);
-  core_ = core_of(links_);
+  states_ = states_of(optimizers);
+  core_ = core_of(states_);
   if (core_->enabled()) {
     enter(loss);
   } else {
     loss_ = loss;
-    links_.clear();
+    states_.clear();
   }
   ++core_->open_scopes;
 }
@@ -126,21 +168,21 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                            .expected = str("0..", core_->scalers.size() - 1),
                            .hint = "set num_losses in amp::initialize"});
   scale_ = core_->scalers[static_cast<std::size_t>(options_.loss_id)]->on(unscaled.device());
-  for (const auto& link : links_) {
-    link->refresh_pending();
-    if (link->in_scope)
+  for (const auto& state : states_) {
+    state->refresh_pending();
+    if (state->in_scope)
       refuse(kOp, "nested scale_loss over one optimizer", "close the outer scope first");
-    if (link->pending && !link->pending->equals(scale_))
-      refuse(kOp, str("gradients are still scaled by another scale: ", link->pending_text()),
+    if (state->pending && !state->pending->equals(scale_))
+      refuse(kOp, str("gradients are still scaled by another scale: ", state->pending_text()),
              "use one loss_id until a scope without delay_unscale, or call zero_grad()");
   }
   std::vector<AmpOptimizerState*> own;
-  for (const auto& link : links_) own.push_back(link.get());
+  for (const auto& state : states_) own.push_back(state.get());
   core_->require_no_other_pending(kOp, own);
   const bool multiplies = scale_.on_device.defined() || scale_.on_host != 1;
   inert_ = !multiplies && !core_->properties.masters() && !core_->checks_gradients() &&
-           std::none_of(links_.begin(), links_.end(),
-                        [](const auto& link) { return link->pending.has_value(); });
+           std::none_of(states_.begin(), states_.end(),
+                        [](const auto& state) { return state->pending.has_value(); });
   loss_ = multiplies                 ? scaler().times(unscaled)
           : is_low(unscaled.dtype()) ? unscaled.to(f32)
                                      : unscaled;
@@ -149,21 +191,22 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     reached_ = std::make_shared<std::atomic<int>>(0);
     loss_ = watched(loss_, reached_, kOp);
   }
-  if (!links_.empty()) scaler().losses.note(unscaled, links_[0]->steps + 1);
-  for (const auto& link : links_) link->clock->join_capture();
+  if (!states_.empty()) scaler().losses.note(unscaled, states_[0]->steps + 1);
+  for (const auto& state : states_) state->step_state->join_capture();
   if (!inert_) {
     MasterChanges changes(core_->masters);
-    for (const auto& link : links_) bring_masters_up_to_date(*core_, *link->optimizer(), changes);
+    for (const auto& state : states_)
+      bring_masters_up_to_date(*core_, *state->optimizer(), changes);
     changes.commit();
     // Sets the earlier gradients aside; leaves them all if it throws.
     Seen seen;
-    for (const auto& link : links_) link->prepare(seen);
-    for (const auto& link : links_) link->gradients.enter();
+    for (const auto& state : states_) state->prepare(seen);
+    for (const auto& state : states_) state->gradients.enter();
   }
-  for (const auto& link : links_) {
-    link->in_scope = true;
-    link->saw_loss = link->saw_loss || (unscaled.device() == cpu && unscaled.numel() == 1);
-    link->lost_loss = link->lost_loss || scaler().losses.is_nonfinite();
+  for (const auto& state : states_) {
+    state->in_scope = true;
+    state->saw_loss = state->saw_loss || (unscaled.device() == cpu && unscaled.numel() == 1);
+    state->lost_loss = state->lost_loss || scaler().losses.is_nonfinite();
   }
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();
@@ -174,10 +217,10 @@ namespace {
 
 /** Returns true if a backward pass may have added to a parameter's gradient since a scope over its
  *  optimizer was opened. */
-bool any_new_gradient(const Links& links) {
+bool any_new_gradient(const States& states) {
   bool any = false;
-  for (const auto& link : links)
-    each_slot(*link->optimizer(), [&](const optim::Slot& slot) {
+  for (const auto& state : states)
+    each_slot(*state->optimizer(), [&](const Slot& slot) {
       any = any ||
             (slot.param.grad().defined() && (gradient_scale(slot.param) != GradientScale::delayed ||
                                              written_since_mark(slot.param)));
@@ -189,7 +232,7 @@ bool any_new_gradient(const Links& links) {
 
 /** Throws if backward() ran, but not from the scaled loss. Errors: StateError. */
 void ScaledLoss::require_backward() const {
-  if (!reached_ || *reached_ || backward_passes() == passes_ || !any_new_gradient(links_)) return;
+  if (!reached_ || *reached_ || backward_passes() == passes_ || !any_new_gradient(states_)) return;
   fail<StateError>(
       kOp, {.what = "backward ran, but not from the scaled loss",
             .got = str("gradients that are not multiplied by the loss scale ", scale_.value()),
@@ -201,41 +244,40 @@ void ScaledLoss::require_backward() const {
 // ---- the exit -----------------------------------------------------------------------------------
 
 /** Divides the gradients by the scale and adds the earlier ones. */
-void ScaledLoss::unscale_gradients(const FoundInf& found) {
+void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
   const NoGradNoCasts plain_ops;
   Seen seen;
   std::vector<GradientSum> sums;
-  for (const auto& link : links_) link->collect(seen, scale_, sums);
+  for (const auto& state : states_) state->collect(seen, scale_, sums);
   const bool low = std::any_of(sums.begin(), sums.end(), [](const GradientSum& item) {
-    return !(item.a == optim::Factor(1)) && item.fresh && is_low(item.tensors.out.dtype());
+    return !(item.a == optim::Factor(1)) && is_low(item.tensors.out.dtype());
   });
   if (low && !core_->properties.masters() && !std::exchange(core_->told_about_low_gradients, true))
     core_->print(
         "scale_loss: unscaling 16-bit gradients in place; small values may be lost, use "
         "master_weights to keep them");
   try {
-    unscale(std::move(sums), found);
+    unscale(std::move(sums), found_inf);
   } catch (...) {
-    found.reset();
+    found_inf.reset();
     throw;
   }
-  for (const auto& link : links_) link->finish();
+  for (const auto& state : states_) state->finish();
 }
 
 namespace {
 
-/** Raises flags if `found` is raised, and resets that one: in several calls if one cannot raise
- *  all. The last completes a check of `found` if `completes`. */
-void raise(LossScaler& scaler, const std::vector<FoundInf>& flags, const FoundInf& found,
-           bool completes) {
+/** Completes the check of `found_inf`, raises the flags if it is raised, and resets it: in several
+ *  calls if one cannot raise all. */
+void complete_check(LossScaler& scaler, const std::vector<FoundInf>& flags,
+                    const FoundInf& found_inf) {
   std::size_t done = 0;
   do {
-    ScaleCall part{.notes = completes};
+    ScaleCall part{.notes = true};
     for (auto*& raised : part.raised)
       if (done < flags.size()) raised = flags[done++].data();
-    part.resets = done == flags.size();
-    part.completes = part.any = part.resets && completes;
-    scaler.run(part, found);
+    part.resets = part.completes = part.any = done == flags.size();
+    scaler.run(part, found_inf);
   } while (done < flags.size());
 }
 
@@ -243,63 +285,41 @@ void raise(LossScaler& scaler, const std::vector<FoundInf>& flags, const FoundIn
 
 /** Unscales the gradients, updates the scale and makes the next steps depend on the overflow flag,
  *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
- *  device the check is completed with its step, in one kernel call. With delay_overflow_check, an
- *  overflow is left to the next scope of this loss that checks. */
+ *  device the check is completed with its step, in one kernel call. */
 void ScaledLoss::unscale_and_check() {
   use_.reset();
-  const bool delays = options_.delay_overflow_check;
   // A static scale without check_static_overflow never skips, so it needs no check.
   if (!core_->checks_gradients()) {
     unscale_gradients({});
-    if (!delays) scaler().update(false);
+    scaler().update(false);
     return;
   }
   const Device device = loss_.device();
   scaler().move_to(device);
-  Links& delayed = scaler().delayed;
-  const auto delayed_flag = [&](AmpOptimizerState& link) {
-    return move_to(device, link.delayed[scaler().index]);
-  };
+  const bool own = states_.size() == 1 && !states_[0]->raised_by;
   std::vector<FoundInf> flags;  // of the optimizers, raised after an overflow
-  const bool own = !delays && links_.size() == 1 && delayed.empty() && !links_[0]->raised_by;
-  for (const auto& link : links_) {
-    flags.push_back(delays ? delayed_flag(*link) : link->flag_on(device));
-    if (delays && std::find(delayed.begin(), delayed.end(), link) == delayed.end())
-      delayed.push_back(link);
-  }
-  if (!delays)
-    for (const auto& link : delayed) {
-      delayed_flag(*link);
-      link->flag_on(device);
-    }
-  const FoundInf found = own ? flags[0] : move_to(device, scaler().scope_found);
-  unscale_gradients(found);
-  if (delays) return raise(scaler(), flags, found, false);
-  for (const auto& link : delayed) agree(receivers_of({link}), scaler(), delayed_flag(*link));
-  agree(receivers_of(links_), scaler(), found);
-  if (own) {
-    scaler().defer(found);
-  } else {
-    for (const auto& link : delayed)
-      raise(scaler(), {link->found, found}, delayed_flag(*link), false);
-    raise(scaler(), flags, found, true);
-  }
-  for (const auto& link : delayed) link->depend_on_flag(scaler());
-  for (const auto& link : links_) link->depend_on_flag(scaler());
-  delayed.clear();
+  for (const auto& state : states_) flags.push_back(state->flag_on(device));
+  const FoundInf found_inf = own ? flags[0] : move_to(device, scaler().scope_found_inf);
+  unscale_gradients(found_inf);
+  agree(receivers_of(states_), scaler(), found_inf);
+  if (own)
+    scaler().defer(found_inf);
+  else
+    complete_check(scaler(), flags, found_inf);
+  for (const auto& state : states_) state->depend_on_flag(scaler());
 }
 
 void ScaledLoss::close() {
   if (!core_) refuse(kOp, "the scope is closed already");
   const TraceRange range(kOp);
-  std::erase_if(links_, [](const auto& link) { return !link->optimizer(); });  // destroyed
+  std::erase_if(states_, [](const auto& state) { return !state->optimizer(); });  // destroyed
   try {
     require_backward();
     if (!inert_ && options_.delay_unscale) {
       // The gradients stay scaled, for a later scope of this loss and scale.
       if (scale_.on_device.defined()) scale_.on_device = scale_.on_device.clone();
       Seen seen;
-      for (const auto& link : links_) link->delay(seen, scale_);
+      for (const auto& state : states_) state->delay(seen, scale_);
     } else if (!inert_) {
       unscale_and_check();
     }
@@ -307,23 +327,23 @@ void ScaledLoss::close() {
     abandon();  // as if the body had thrown
     throw;
   }
-  for (const auto& link : links_) link->unscaled = link->scoped = true;
+  for (const auto& state : states_) state->unscaled = state->scoped = true;
   leave();
 }
 
 void ScaledLoss::abandon() {
   if (!core_) return;
-  std::erase_if(links_, [](const auto& link) { return !link->optimizer(); });
+  std::erase_if(states_, [](const auto& state) { return !state->optimizer(); });
   if (!inert_) {
     // Those that delay_unscale left scaled, to which this scope has added, stay.
     Seen seen;
-    for (const auto& link : links_) link->gradients.roll_back(*link->optimizer(), seen);
+    for (const auto& state : states_) state->gradients.roll_back(*state->optimizer(), seen);
   }
   leave();
 }
 
 void ScaledLoss::leave() {
-  for (const auto& link : links_) link->in_scope = false;
+  for (const auto& state : states_) state->in_scope = false;
   if (reached_ || core_->properties.masters()) OpenScopes::all().remove(*core_);
   use_.reset();
   --core_->open_scopes;
@@ -343,7 +363,7 @@ ScaledLoss::~ScaledLoss() {
     else
       close();
   } catch (...) {
-    for (const auto& link : links_) link->stored_error = std::current_exception();
+    for (const auto& state : states_) state->stored_error = std::current_exception();
   }
 }
 
@@ -367,11 +387,11 @@ void SessionCore::require_no_other_pending(std::string_view op,
     other->refresh_pending();
     if (!other->pending && !other->in_scope) continue;
     Seen scaled;
-    each_slot(*other->optimizer(), [&](const optim::Slot& slot) {
+    each_slot(*other->optimizer(), [&](const Slot& slot) {
       if (other->in_scope || gradient_scale(slot.param) == GradientScale::delayed)
         scaled.insert(slot.param.impl());
     });
-    const auto refuse_shared = [&](const optim::Slot& slot) {
+    const auto refuse_shared = [&](const Slot& slot) {
       if (scaled.count(slot.param.impl()) == 0) return;
       refuse(op,
              str("the gradient of ", slot.param, " is still scaled: ",
@@ -389,30 +409,353 @@ void SessionCore::gradients_removed(std::span<const Tensor> params) const {
     stash.erase(param.impl());
     if (const Master* const master = masters.find(param)) master->master.set_grad({});
   }
-  for (AmpOptimizerState* const link : optimizers) {
+  for (AmpOptimizerState* const state : optimizers) {
     bool any = false;
-    each_slot(*link->optimizer(),
-              [&](const optim::Slot& slot) { any = any || slot.param.grad().defined(); });
-    link->scoped = link->scoped && any;
+    each_slot(*state->optimizer(),
+              [&](const Slot& slot) { any = any || slot.param.grad().defined(); });
+    state->scoped = state->scoped && any;
   }
 }
 
 void SessionCore::require_between_iterations(std::string_view op) const {
   require_no_scope(op);
-  for (AmpOptimizerState* const link : optimizers) link->require_stepped(op);
-  for (const auto& scaler : scalers)
-    for (const auto& link : scaler->delayed)
-      if (link->delayed[scaler->index].raised())
-        refuse(op, "an overflow is pending from a scope with delay_overflow_check",
-               "run a scope without it and call step() first");
+  for (AmpOptimizerState* const state : optimizers) state->require_stepped(op);
 }
 
 void SessionCore::forget_iteration() {
-  for (const auto& scaler : scalers) {
-    (void)scaler->state();  // completes its check
-    scaler->delayed.clear();
+  for (const auto& scaler : scalers) (void)scaler->state();  // completes its check
+  for (AmpOptimizerState* state : optimizers) state->forget_iteration();
+}
+
+// ---- the state of an optimizer ------------------------------------------------------------------
+
+void refuse(std::string_view op, std::string what, std::string hint) {
+  fail<StateError>(op, {.what = std::move(what), .hint = std::move(hint)});
+}
+
+AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> session, LossScaler* first_scaler,
+                                     Optimizer& optimizer)
+    : core(std::move(session)),
+      step_state(optimizer.step_state().shared_from_this()),
+      scaler(first_scaler) {
+  if (scaler) {
+    OptimizerTable& all = *scaler->optimizers;
+    const auto free =
+        std::find_if(all.begin(), all.end(), [](const auto& other) { return !other->owner(); });
+    index = static_cast<std::size_t>(free - all.begin());
+    if (free == all.end()) all.emplace_back();
+    all[index] = step_state;
   }
-  for (AmpOptimizerState* link : optimizers) link->forget_iteration();
+  name = core ? str("optimizer ", index) : std::string(optimizer.type_name());
+}
+
+std::shared_ptr<AmpOptimizerState> AmpOptimizerState::of(Optimizer& optimizer) {
+  auto* state = dynamic_cast<AmpOptimizerState*>(optimizer.hooks());
+  return state ? state->shared_from_this() : nullptr;
+}
+
+// ---- scopes -------------------------------------------------------------------------------------
+
+std::string AmpOptimizerState::pending_text() const {
+  return str("loss ", pending->scaler->index, " times ", pending->value());
+}
+
+void AmpOptimizerState::prepare(Seen& seen) {
+  sync_masters_gradients(*optimizer(), kOp);
+  gradients.prepare(*optimizer(), seen);
+}
+
+void AmpOptimizerState::delay(Seen& seen, const ScaleValue& scale) {
+  gradients.delay(*optimizer(), seen);
+  pending = scale;
+}
+
+void AmpOptimizerState::refresh_pending() {
+  if (!pending) return;
+  bool any = false;
+  each_slot(*optimizer(), [&](const Slot& slot) {
+    any = any || gradient_scale(slot.param) == GradientScale::delayed;
+  });
+  if (any) return;
+  pending.reset();
+  gradients.forget(*optimizer());
+}
+
+void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
+                                std::vector<GradientSum>& sums) {
+  MasterChanges changes(core->masters);
+  each_slot(*optimizer(), [&](Slot& slot) { create_masters(*core, {&slot, 1}, changes); });
+  changes.commit();
+  gradients.collect(*optimizer(), index, scale, seen, sums);
+}
+
+void AmpOptimizerState::finish() {
+  gradients.finish(*optimizer());
+  pending.reset();
+}
+
+// ---- the step -----------------------------------------------------------------------------------
+
+void AmpOptimizerState::require_unscaled(std::string_view op) {
+  refresh_pending();
+  if (in_scope)
+    refuse(op, "the gradients are still scaled: a scale_loss scope over this optimizer is open",
+           "close the scope, or leave its block, before the step");
+  if (pending)
+    refuse(op,
+           str("the gradients are still scaled: the last scale_loss delayed unscaling ",
+               pending_text(), " in ", optimizer()->type_name(), " (", name, ")"),
+           "run a scope without delay_unscale and call step(), or zero_grad() to drop them");
+  AmpOptimizerState* const self = this;
+  core->require_no_other_pending(op, {&self, 1});
+}
+
+void AmpOptimizerState::require_scoped(std::string_view op) {
+  if (scoped || !core->scales_losses()) return;
+  Seen elsewhere;  // parameters of other optimizers whose scopes have unscaled the gradients
+  for (const AmpOptimizerState* const other : core->optimizers)
+    if (other->scoped && other->optimizer())
+      each_slot(*other->optimizer(),
+                [&](const Slot& slot) { elsewhere.insert(slot.param.impl()); });
+  each_slot(*optimizer(), [&](const Slot& slot) {
+    if (!slot.param.grad().defined() || gradient_scale(slot.param) != GradientScale::plain ||
+        elsewhere.count(slot.param.impl()) > 0)
+      return;
+    const std::string weight = core->name_of(slot.param);
+    fail<StateError>(
+        op, {.what = "backward ran outside scale_loss: without the loss scale, small gradients "
+                     "become zero in 16 bits",
+             .got = str("a gradient of ", weight.empty() ? "" : "\"" + weight + "\" ", slot.param,
+                        " from no scope of this optimizer"),
+             .expected = "scale_loss(loss, optimizer, body) around backward, over all optimizers "
+                         "whose parameters get gradients",
+             .hint = "call zero_grad() to drop them"});
+  });
+}
+
+void AmpOptimizerState::require_stepped(std::string_view op) {
+  require_unscaled(op);
+  const std::string of = str(" of ", optimizer()->type_name(), " (", name, ")");
+  if (stored_error)
+    refuse(op, "a previous scale_loss scope" + of + " failed", "call step(), which throws it");
+  if (raised_by && found_inf.raised())
+    refuse(op, "an overflow is pending for the next step" + of,
+           "call step() first; it will be skipped");
+  if (unscaled)
+    refuse(op, "gradients are pending for a step" + of + " and would not be saved",
+           "call step() first, or zero_grad() to drop them");
+}
+
+std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer, FoundInf& of_step) {
+  lent_.clear();
+  if (!core->enabled()) return std::nullopt;
+  if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
+  require_unscaled(str(optimizer.type_name(), ".step"));
+  require_scoped(str(optimizer.type_name(), ".step"));
+  step_state->observe(shared_from_this(), core->properties.max_consecutive_skips);
+  if (!Capture::current()) ++steps;
+  if (raised_by) of_step = found_inf;
+  if (optimizer.skips_now(of_step)) return StepResult::skipped;
+  bring_masters_up_to_date(*core, optimizer);
+  sync_masters_gradients(optimizer, str(optimizer.type_name(), ".step"));
+  set_zero_gradients(optimizer);
+  watch_gradients(1, std::exchange(saw_loss, false), std::exchange(lost_loss, false));
+  return std::nullopt;
+}
+
+Tensor AmpOptimizerState::low_copy(const Tensor& param) {
+  if (!core || !core->enabled()) return {};
+  const Tensor copy = core->cache.lend(param);
+  if (copy.defined()) lent_.push_back(param);
+  return copy;
+}
+
+void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
+  for (const Tensor& param : lent_) core->cache.settle(param);
+  lent_.clear();
+  unscaled = false;
+  if (raised_by) {
+    scaler = std::exchange(raised_by, nullptr);
+    scaler->finish_step(*step_state, found_inf);
+  }
+  if (result.is_known() && result == StepResult::no_grads) return;
+  if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
+}
+
+void AmpOptimizerState::watch_gradients(std::int64_t new_steps, bool saw, bool lost) {
+  if (core->checks_gradients() || core->properties.max_consecutive_skips == 0) return;
+  if (Capture::current()) return;
+  // All processes that share gradients have to look at the same steps.
+  if (saw)
+    each_slot(*optimizer(), [&](const Slot& slot) { saw = saw && !gradient_receiver(slot.param); });
+  // A finite loss shows that the weights are finite still: nothing to look for.
+  watch_.step(*this, new_steps, saw && lost, saw && !lost);
+}
+
+namespace {
+
+/** Returns what to do about a training that diverges. */
+std::string divergence_hint(const std::optional<LossHistory::Run>& nonfinite) {
+  if (!nonfinite) return "lower the learning rate or run under amp::detect_nonfinite";
+  if (nonfinite->from_start)
+    return "the loss is not finite from the start, at any learning rate: look at the data, the "
+           "labels and the net, under amp::detect_nonfinite";
+  return str("the loss is not finite since step ", nonfinite->since,
+             ": lower the learning rate, or look at the data of that step, under "
+             "amp::detect_nonfinite");
+}
+
+/** Returns the first non-finite gradient of a scaler's latest overflow, and whether overflows are
+ *  to be expected. */
+std::string overflow_text(const LossScaler& scaler) {
+  constexpr std::int64_t kStart = 20;  // checks until a scale of 2^16 has come down
+  const ScaleState& state = scaler.state();
+  const std::string gradient =
+      nonfinite_gradient_text(*scaler.optimizers, state.first_nonfinite, scaler.overflow_origin);
+  return str(gradient.empty() ? "" : ": " + gradient,
+             state.dynamic && state.checks <= kStart
+                 ? "; normal in the first steps, until the scale fits"
+                 : "");
+}
+
+}  // namespace
+
+void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
+                                    std::int64_t diverged_after) {
+  if (!core && diverged_after <= 0) return;
+  const double scale = scaler->loss_scale();
+  try {
+    if (core)
+      core->print(str("Gradient overflow.  Skipping step, loss scaler ", scaler->index,
+                      " reducing loss scale to ", scale_text(scale),
+                      skips == 1 ? "" : str(" (", skips, " steps since the last message)"),
+                      overflow_text(*scaler)));
+  } catch (const std::bad_alloc&) {}  // the step is done: better no message than an error
+  if (diverged_after <= 0) return;
+  const std::string first = nonfinite_gradient_text(optimizer), loss = scaler->losses.text();
+  fail<DivergenceError>(str("step(", name, ")"),
+                        {.what = str(diverged_after, " consecutive steps skipped"),
+                         .got = str(first.empty() ? "no gradient that is still non-finite"
+                                                  : first + " (first non-finite gradient)",
+                                    loss.empty() ? "" : ", " + loss, ", loss scale ", scale),
+                         .expected = "finite",
+                         .hint = divergence_hint(scaler->losses.nonfinite_run())});
+}
+
+const FoundInf& AmpOptimizerState::flag_on(Device device) {
+  if (raised_by) raised_by->finish_pending();
+  return move_to(device, found_inf);
+}
+
+void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
+  if (!raised_by && (found_inf.word.device() != cpu || found_inf.raised())) raised_by = &of_loss;
+}
+
+// ---- other hooks --------------------------------------------------------------------------------
+
+void AmpOptimizerState::forget_gradients() {
+  gradients.forget(*optimizer());
+  pending.reset();
+  unscaled = scoped = false;
+}
+
+void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
+  // In a delayed sequence a parameter whose gradient is local has none left. It has none on the
+  // ranks either whose losses did not use it, so that all ranks take the same step.
+  if (pending)
+    each_slot(optimizer, [](const Slot& slot) {
+      if (gradient_receiver(slot.param)) slot.param.set_grad({});
+    });
+  drop_masters_gradients(optimizer);
+  forget_gradients();
+}
+
+void AmpOptimizerState::finish_gradients(Seen& seen) {
+  refresh_pending();
+  sync_masters_gradients(*optimizer());
+  if (!pending && !raised_by) return;
+  const FoundInf nonfinite = FoundInf::reset_on(cpu);
+  if (pending) {
+    const NoGradNoCasts plain_ops;
+    std::vector<GradientSum> sums;
+    try {
+      collect(seen, *pending, sums);
+      unscale(std::move(sums), nonfinite);
+      finish();
+    } catch (const StateError&) {}  // not reduced over all processes: stays pending, is dropped
+  }
+  if (nonfinite.raised() || pending || (raised_by && found_inf.raised())) optimizer()->zero_grad();
+}
+
+void AmpOptimizerState::forget_iteration() {
+  if (std::exchange(raised_by, nullptr)) found_inf.reset();
+  stored_error = nullptr;
+  optimizer()->zero_grad();
+}
+
+void AmpOptimizerState::require_own(std::string_view op, const SessionCore* core,
+                                    std::span<const Slot> slots,
+                                    const std::function<std::string(const Tensor&)>& name_of) {
+  for (const Slot& slot : slots) {
+    const GradState* const state = find_grad_state(slot.param);
+    if (!state || state->session_holders == 0 || state->session == core) continue;
+    std::string weight = name_of(slot.param);
+    if (weight.empty())
+      weight = static_cast<const SessionCore*>(state->session)->name_of(slot.param);
+    fail<StateError>(
+        op, {.what = "a weight belongs to an optimizer of another session",
+             .got = str(weight.empty() ? "a weight" : "\"" + weight + "\"", ", ", slot.param),
+             .expected = "all optimizers of a weight in one session",
+             .hint = "pass them to one amp::initialize, or close the other session"});
+  }
+}
+
+void AmpOptimizerState::hold(std::span<Slot> slots) {
+  if (!core->enabled()) return;
+  for (const Slot& slot : slots) {
+    GradState& state = grad_state(slot.param);
+    state.session = core.get();
+    ++state.session_holders;
+  }
+}
+
+void AmpOptimizerState::before_add(Optimizer&, std::span<Slot> slots) {
+  if (!core->enabled()) return;
+  require_own("add_param_group", core.get(), slots,
+              [&](const Tensor& param) { return core->name_of(param); });
+  MasterChanges changes(core->masters);
+  create_masters(*core, slots, changes);
+  for (const Slot& slot : slots) (void)grad_state(slot.param);  // hold() must not allocate
+  changes.commit();
+  hold(slots);
+}
+
+/** Updates the masters of 16-bit parameters that the program has written to, as a step does. */
+void AmpOptimizerState::before_replay(Optimizer& optimizer) {
+  bring_masters_up_to_date(*core, optimizer);
+}
+
+void AmpOptimizerState::after_replay(Optimizer& optimizer) {
+  masters_in_step(*core, optimizer);
+  if (!core->enabled()) return;
+  ++steps;
+  watch_gradients(1, false, false);
+}
+
+void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {
+  raised_by = nullptr;
+  forget_gradients();
+}
+
+void AmpOptimizerState::detached(Optimizer& optimizer) noexcept {
+  each_slot(optimizer, [&](Slot& slot) {
+    slot.master = {};
+    GradState* const state = find_grad_state(slot.param);
+    if (state && state->session == core.get() && state->session_holders > 0)
+      --state->session_holders;
+  });
+  std::erase(core->optimizers, this);
+  step_state = nullptr;
 }
 
 }  // namespace mezzo::amp

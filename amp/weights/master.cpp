@@ -21,13 +21,12 @@ Tensor Masters::reconciled(const Master& entry) {
 void Masters::erase(const Tensor& param) {
   const auto found = masters_.find(param.impl());
   if (found == masters_.end()) return;
-  param.impl()->twin = found->second.master.impl()->twin = Twin::none;
+  param.impl()->twin = Twin::none;
   masters_.erase(found);
 }
 
 void Masters::clear() {
-  for (auto& [impl, entry] : masters_)
-    entry.param.impl()->twin = entry.master.impl()->twin = Twin::none;
+  for (auto& [impl, entry] : masters_) entry.param.impl()->twin = Twin::none;
   masters_.clear();
 }
 
@@ -78,10 +77,7 @@ void MasterChanges::commit() {
   masters_.masters_.merge(made_);
   for (const auto* params : {&created_, &adopted_})
     for (const Tensor& param : *params) param.impl()->twin = Twin::low;
-  for (const Pointer& pointer : pointers_) {
-    *pointer.slot = pointer.master;
-    pointer.master.impl()->twin = pointer.twin;
-  }
+  for (const Pointer& pointer : pointers_) *pointer.slot = pointer.master;
 }
 
 void MasterChanges::undo() {

@@ -1,5 +1,5 @@
 // Masters: f32 master weights of 16-bit parameters, and their synchronisation with the parameters.
-// See also: ../scaling/amp_optimizer_state.h (calls these functions).
+// See also: ../scaling/scale_loss.h (calls these functions).
 #pragma once
 
 #include <cstdint>
@@ -59,10 +59,8 @@ class MZ_API MasterChanges {
   void keep(const Tensor& param, const Tensor& value);
   /** Updates the parameter's master, if it has one, to Masters::reconciled(). */
   void reconcile(const Tensor& param);
-  /** Makes an optimizer's slot refer to a master, which is marked as a `twin`. */
-  void point(Tensor& slot, const Tensor& master, Twin twin) {
-    pointers_.push_back({&slot, master, twin});
-  }
+  /** Makes an optimizer's slot refer to a master. */
+  void point(Tensor& slot, const Tensor& master) { pointers_.push_back({&slot, master}); }
   /** Applies the changes. */
   void commit();
   /** Removes the new masters again after commit(). */
@@ -77,7 +75,6 @@ class MZ_API MasterChanges {
   struct Pointer {
     Tensor* slot;
     Tensor master;
-    Twin twin;
   };
   std::vector<Pointer> pointers_;
 };

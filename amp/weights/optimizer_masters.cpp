@@ -11,17 +11,13 @@
 #include "../../tensor/ops/elementwise/operators.h"
 #include "../../tensor/ops/reduce/reduce.h"
 #include "../../tensor/text/text.h"
-#include "../scaling/amp_optimizer_state.h"
+#include "../scaling/scale_loss.h"
 #include "../session.h"
 
 namespace mezzo::amp {
 
 using optim::Optimizer;
 using optim::Slot;
-
-bool keeps_gradients_scaled(const SessionCore& core, const Optimizer& optimizer) {
-  return core.properties.masters() && !optimizer.materializes_master_grads();
-}
 
 Device device_of_params(const Optimizer& optimizer) {
   std::optional<Device> device;
@@ -63,10 +59,6 @@ bool is_from_scope(const Tensor& master) {
   return !state->grad.defined() || is_unscaled(state->mark.scale);
 }
 
-}  // namespace
-
-namespace {
-
 /** What has become of a 16-bit parameter's gradient since a scope. One that was left scaled is the
  *  same. */
 enum class GradientFate : std::uint8_t { same, removed, zero, written, outside };
@@ -88,8 +80,9 @@ GradientFate fate_of(const Tensor& param) {
   return GradientFate::zero;
 }
 
-/** Does what sync_masters_gradients() says; throws if `op` is not empty. */
-void sync_gradients(Optimizer& optimizer, std::string_view op) {
+}  // namespace
+
+void sync_masters_gradients(Optimizer& optimizer, std::string_view op) {
   each_slot(optimizer, [&](const Slot& slot) {
     if (!through_master(slot) || !is_from_scope(slot.master)) return;
     const GradientFate fate = fate_of(slot.param);
@@ -103,26 +96,8 @@ void sync_gradients(Optimizer& optimizer, std::string_view op) {
   });
 }
 
-}  // namespace
-
-void sync_masters_gradients(Optimizer& optimizer) {
-  if (optimizer.materializes_master_grads()) sync_gradients(optimizer, {});
-}
-
-void sync_masters_gradients(Optimizer& optimizer, std::string_view op, bool holds_scaled) {
-  if (optimizer.materializes_master_grads()) return sync_gradients(optimizer, op);
-  if (holds_scaled) return;
-  each_slot(optimizer, [&](const Slot& slot) {
-    const GradientScale scale = gradient_scale(slot.param);
-    if (through_master(slot) && slot.param.grad().defined() && scale != GradientScale::delayed &&
-        scale != GradientScale::zero)
-      refuse_outside(op);
-  });
-}
-
 void set_zero_gradients(Optimizer& optimizer) {
   const NoGradNoCasts plain_ops;
-  if (!optimizer.materializes_master_grads()) return;
   each_slot(optimizer, [](const Slot& slot) {
     if (!through_master(slot) || slot.master.grad().defined() ||
         gradient_scale(slot.param) != GradientScale::zero)
@@ -141,35 +116,25 @@ Tensor masters_gradient(const Tensor& param, const Tensor& master) {
   return is_zero ? param.grad().detach().to(f32) : Tensor{};
 }
 
-void create_masters(const SessionCore& core, const Optimizer& optimizer, std::span<Slot> slots,
-                    MasterChanges& changes) {
+void create_masters(const SessionCore& core, std::span<Slot> slots, MasterChanges& changes) {
   if (!core.properties.masters()) return;
   for (Slot& slot : slots) {
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
     if (!param.requires_grad() && !param.grad().defined()) continue;
-    create_master(core, optimizer, slot, changes);
+    create_master(slot, changes);
   }
 }
 
-void create_master(const SessionCore& core, const Optimizer& optimizer, Slot& slot,
-                   MasterChanges& changes) {
-  const Tensor master = changes.create(slot.param);
-  const Twin twin = keeps_gradients_scaled(core, optimizer) ? Twin::bare_master : Twin::none;
-  if (const Master* const had = core.masters.find(slot.param);
-      had && had->is_updated() && master.impl()->twin != twin)
-    fail<StateError>("amp", {.what = "optimizers that share a weight differ in "
-                                     "materialize_master_grads",
-                             .got = str("a weight ", slot.param, " of ", optimizer.type_name()),
-                             .hint = "set it to true in all of them"});
-  changes.point(slot.master, master, twin);
+void create_master(Slot& slot, MasterChanges& changes) {
+  changes.point(slot.master, changes.create(slot.param));
 }
 
 void bring_masters_up_to_date(const SessionCore& core, Optimizer& optimizer,
                               MasterChanges& changes) {
   if (!core.properties.masters()) return;
   each_slot(optimizer, [&](Slot& slot) {
-    create_masters(core, optimizer, {&slot, 1}, changes);
+    create_masters(core, {&slot, 1}, changes);
     if (through_master(slot)) changes.reconcile(slot.param);
   });
 }
@@ -190,14 +155,13 @@ void SavedMasters::create(SessionCore& core, Optimizer& optimizer, const mezzo::
   if (!core.properties.masters()) return;
   MasterChanges& changes = changes_.emplace_back(core.masters);
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    create_masters(core, optimizer, optimizer.slots(group), changes);
+    create_masters(core, optimizer.slots(group), changes);
   std::unordered_map<const TensorImpl*, std::string_view> name_of;
   for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
   each_slot(optimizer, [&](Slot& slot) {
     const auto name = name_of.find(slot.param.impl());
     if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) return;
-    if (saved.tensors.contains(str(name->second, ".master")))
-      create_master(core, optimizer, slot, changes);
+    if (saved.tensors.contains(str(name->second, ".master"))) create_master(slot, changes);
   });
   changes.commit();
 }
@@ -216,8 +180,8 @@ void masters_in_step(SessionCore& core, Optimizer& optimizer) {
 }
 
 std::vector<Tensor> master_params(Optimizer& optimizer) {
-  if (const auto link = AmpOptimizerState::of(optimizer)) {
-    bring_masters_up_to_date(*link->core, optimizer);
+  if (const auto state = AmpOptimizerState::of(optimizer)) {
+    bring_masters_up_to_date(*state->core, optimizer);
     sync_masters_gradients(optimizer);
   }
   return optimizer.params();

@@ -20,30 +20,22 @@ template <class Optimizer, class F> void each_slot(Optimizer& optimizer, const F
 
 /** Returns true for a 16-bit parameter that is updated through its master. */
 inline bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
-/** Returns true if masters get no gradients: the parameters' gradients stay scaled until the
- *  step. */
-bool keeps_gradients_scaled(const SessionCore& core, const optim::Optimizer& optimizer);
 
 /** Returns the device of all parameters; the CPU if they are on several. */
 Device device_of_params(const optim::Optimizer& optimizer);
 /** Removes the gradients of masters whose parameters' gradients the program has removed or set to
- *  zero since. */
-void sync_masters_gradients(optim::Optimizer& optimizer);
-/** As above. `holds_scaled`: parameters may have gradients that stay scaled until the step. Errors:
- *  StateError in the name of `op` if a 16-bit parameter has a gradient that no scope has unscaled,
- *  or one that the program has written to. */
-void sync_masters_gradients(optim::Optimizer& optimizer, std::string_view op, bool holds_scaled);
+ *  zero since. Errors: StateError in the name of `op`, if that is given, if a 16-bit parameter has
+ * a gradient that no scope has unscaled, or one that the program has written to. */
+void sync_masters_gradients(optim::Optimizer& optimizer, std::string_view op = {});
 /** Sets the gradients of masters to zero where zero_grad(false) has done so for the parameters. */
 void set_zero_gradients(optim::Optimizer& optimizer);
 /** Returns the unscaled gradient of a parameter that has a master; undefined if there is none. */
 Tensor masters_gradient(const Tensor& param, const Tensor& master);
 
 /** Creates masters for the 16-bit parameters of `slots` that require or have gradients. */
-void create_masters(const SessionCore& core, const optim::Optimizer& optimizer,
-                    std::span<optim::Slot> slots, MasterChanges& changes);
+void create_masters(const SessionCore& core, std::span<optim::Slot> slots, MasterChanges& changes);
 /** Creates the master of a 16-bit parameter, even if it requires no gradient. */
-void create_master(const SessionCore& core, const optim::Optimizer& optimizer, optim::Slot& slot,
-                   MasterChanges& changes);
+void create_master(optim::Slot& slot, MasterChanges& changes);
 /** Creates missing masters of all slots and updates those whose parameters were written to.
  *  `changes` takes effect when it is committed. */
 void bring_masters_up_to_date(const SessionCore& core, optim::Optimizer& optimizer,

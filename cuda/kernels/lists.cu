@@ -1,7 +1,7 @@
 // List arithmetic: axpby with its check for non-finite elements, and norms in two launches.
 #include "lists.h"
 
-#include "../../optim/norm_sums.h"
+#include "../../optim/step/norm_sums.h"
 #include "../attach.h"
 #include "../runtime/device.h"
 #include "host_lines.h"
@@ -272,7 +272,7 @@ void partial_norms(std::span<const TensorListEntry> items, bool wide, PartialNor
 }
 
 /** Returns the workspace size of norms: one f64 per block, then one per item. */
-std::int64_t norm_room(std::span<const TensorListEntry> items) {
+std::int64_t norm_workspace(std::span<const TensorListEntry> items) {
   const std::int64_t sums = blocks_of(items) + static_cast<std::int64_t>(items.size());
   return sums * static_cast<std::int64_t>(sizeof(double));
 }
@@ -286,7 +286,7 @@ void norms(std::span<const TensorListEntry> items, const NormCall& call) {
   for (const TensorListEntry& item : of_width(items, true, is_wide)) ordered.push_back(item);
   const std::span<const TensorListEntry> all(ordered);
 
-  auto* at = static_cast<double*>(call.room);
+  auto* at = static_cast<double*>(call.workspace);
   double* const sums = at + blocks_of(all);
   partial_norms(all.first(narrow), false, {kind, call.inv_scale, at}, stream);
   partial_norms(all.subspan(narrow), true,
@@ -312,7 +312,7 @@ void norms(std::span<const TensorListEntry> items, const NormCall& call) {
 
 void attach_lists() {
   optim::list_kernels(DeviceKind::cuda) = {
-      .axpby = &axpby, .norm = &norms, .norm_room = &norm_room};
+      .axpby = &axpby, .norm = &norms, .norm_workspace = &norm_workspace};
 }
 
 }  // namespace mezzo::gpu

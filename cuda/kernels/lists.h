@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
 
-#include "../../optim/device_time.h"
-#include "../../optim/multi_tensor.h"
+#include "../../optim/step/step_record.h"
+#include "../../optim/step/tensor_list.h"
 #include "typed.h"
 
 namespace mezzo::gpu {
@@ -29,7 +30,7 @@ inline constexpr std::size_t kArgumentBytes = 4096;
 /** An item of a list. */
 struct ListItem {
   TensorListEntry tensors;
-  const optim::ParamClock* clock;  // of the parameter, or null
+  const optim::UpdateCounter* counter;  // of the parameter, or null
   std::int32_t first_block;
   std::int16_t extra;  // the number of its extra data
   bool vectors;        // every tensor allows vector access
@@ -39,32 +40,33 @@ struct ListItem {
  *  `Rest`. Items with equal extra data share them. */
 template <class Extra, class Rest> struct ItemList {
   // Items from the front, extra data from the back.
-  static constexpr std::size_t kRoom = (kArgumentBytes - sizeof(Rest) - 64) / 8 * 8;
-  static_assert(kRoom >= 8 * (sizeof(ListItem) + sizeof(Extra)));
-  static_assert(std::is_trivially_copyable_v<Extra> && alignof(Extra) <= 8);
+  static constexpr std::size_t kBytes = (kArgumentBytes - sizeof(Rest) - 64) / 8 * 8;
+  static_assert(kBytes >= 8 * (sizeof(ListItem) + sizeof(Extra)));
+  static_assert(std::is_trivially_destructible_v<Extra> && alignof(Extra) <= 8);
 
   int count = 0, extras = 0;
   std::int64_t blocks = 0;
   Rest rest;
-  alignas(8) unsigned char room[kRoom];
+  alignas(8) unsigned char bytes[kBytes];
 
-  MZ_HD const ListItem& item(int i) const { return reinterpret_cast<const ListItem*>(room)[i]; }
+  MZ_HD const ListItem& item(int i) const { return reinterpret_cast<const ListItem*>(bytes)[i]; }
   MZ_HD const Extra& extra(int i) const {
-    return *reinterpret_cast<const Extra*>(room + kRoom - (i + 1) * sizeof(Extra));
+    return *reinterpret_cast<const Extra*>(bytes + kBytes - (i + 1) * sizeof(Extra));
   }
 
   /** Adds an item. Returns false if it does not fit. */
   bool add(const TensorListEntry& tensors, Extra its, bool vectors) {
-    const optim::ParamClock* clock = nullptr;  // each parameter has its own
-    if constexpr (requires { its.time.clock; }) clock = std::exchange(its.time.clock, nullptr);
+    const optim::UpdateCounter* counter = nullptr;  // each parameter has its own
+    if constexpr (requires { its.time.counter; })
+      counter = std::exchange(its.time.counter, nullptr);
     int which = 0;
     while (which < extras && !(extra(which) == its)) ++which;
     const int needed = std::max(extras, which + 1);
-    if ((count + 1) * sizeof(ListItem) + needed * sizeof(Extra) > kRoom) return false;
-    const ListItem added{tensors, clock, static_cast<std::int32_t>(blocks),
+    if ((count + 1) * sizeof(ListItem) + needed * sizeof(Extra) > kBytes) return false;
+    const ListItem added{tensors, counter, static_cast<std::int32_t>(blocks),
                          static_cast<std::int16_t>(which), vectors};
-    std::memcpy(room + count++ * sizeof(ListItem), &added, sizeof added);
-    if (which == extras) std::memcpy(room + kRoom - ++extras * sizeof(Extra), &its, sizeof its);
+    std::memcpy(bytes + count++ * sizeof(ListItem), &added, sizeof added);
+    if (which == extras) new (bytes + kBytes - ++extras * sizeof(Extra)) Extra(its);
     blocks += blocks_for(tensors.numel, kListChunk);
     return true;
   }

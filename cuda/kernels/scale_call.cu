@@ -1,6 +1,6 @@
 // The end of a step whose result stays on the device: counts steps and updates the loss scale, with
 // the code that the CPU uses.
-#include "../../amp/scaling/scale_call.h"
+#include "../../amp/scaling/scale.h"
 #include "../attach.h"
 #include "../runtime/device.h"
 #include "kernel.h"

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kListThreads)
   // An absent state (SGD without momentum) is neither loaded nor stored; its formula does not use
   // it.
   typename Update::Settings settings = list.extra(item.extra);
-  if constexpr (requires { settings.time.clock; }) settings.time.clock = item.clock;
+  if constexpr (requires { settings.time.counter; }) settings.time.counter = item.counter;
   const typename Update::template Formula<C, kMode> formula(settings);
   for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
     update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
@@ -72,18 +72,19 @@ template <class Update>
 void update_all(std::span<const TensorListEntry> items, const void* settings,
                 const optim::UpdateCall& call) {
   using Settings = typename Update::Settings;
-  const std::span<const Settings> given{static_cast<const Settings*>(settings), items.size()};
+  const auto* given = static_cast<const Settings*>(settings);
   std::vector<TensorListEntry> alike;
   std::vector<Settings> their_settings;
   for (unsigned mode = 0; mode < Update::kModes; ++mode)
     for (const bool wide : {false, true}) {
       alike.clear();
       their_settings.clear();
-      for (std::size_t i = 0; i < items.size(); ++i) {
-        if (Update::mode(given[i]) != mode || (items[i].dtype[optim::kParam] == DType::f64) != wide)
+      for (const TensorListEntry& item : items) {
+        const Settings& its = given[item.index];
+        if (Update::mode(its) != mode || (item.dtype[optim::kParam] == DType::f64) != wide)
           continue;
-        alike.push_back(items[i]);
-        their_settings.push_back(given[i]);
+        alike.push_back(item);
+        their_settings.push_back(its);
       }
       if (alike.empty()) continue;
       optim::with_mode<Update>(mode, [&]<unsigned kMode>() {

@@ -193,11 +193,9 @@ void DataParallel::Param::forget_dropped() {
  *  rank, whether or not the rank has a local gradient. */
 GradientMark DataParallel::mark_of_sum(const Param& param) {
   GradientMark mark = gradient_mark(param.leaf);
-  const bool is_scaled = mark.scale == GradientScale::delayed || mark.scale == GradientScale::kept;
-  if (param.earlier.defined() && !is_scaled) mark = param.earlier_mark;
-  const bool lasts = mark.scale == GradientScale::delayed || mark.scale == GradientScale::kept ||
-                     is_unscaled(mark.scale);
-  return lasts ? mark : GradientMark{};
+  const auto is_delayed = [&] { return mark.scale == GradientScale::delayed; };
+  if (param.earlier.defined() && !is_delayed()) mark = param.earlier_mark;
+  return is_delayed() || is_unscaled(mark.scale) ? mark : GradientMark{};
 }
 
 /** Prepares for a local contribution, which the engine adds to the leaf's gradient. */

@@ -10,7 +10,7 @@
 
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
-#include "../../optim/multi_tensor.h"
+#include "../../optim/step/tensor_list.h"
 #include "bucket_plan.h"
 #include "distributed_data_parallel.h"
 

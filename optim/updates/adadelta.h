@@ -4,18 +4,13 @@
 
 #include <cmath>
 
+#include "../adadelta.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of AdadeltaUpdate. */
-struct AdadeltaSettings {
-  double lr, rho, eps, weight_decay;
-  bool maximize;
-  DeviceTime time = {};
-
-  bool operator==(const AdadeltaSettings&) const = default;
-};
+using AdadeltaSettings = SettingsOf<AdadeltaOptions>;
 
 /** Adadelta with L2 regularisation. */
 struct MZ_API AdadeltaUpdate {
@@ -33,7 +28,7 @@ struct MZ_API AdadeltaUpdate {
 
     MZ_HD explicit Formula(const Settings& s)
         : sign(sign_of<V>(s)),
-          lr(static_cast<V>(s.time.rate(s.lr))),
+          lr(static_cast<V>(s.time.rate())),
           rho(static_cast<V>(s.rho)),
           fresh(static_cast<V>(1 - s.rho)),
           eps(static_cast<V>(s.eps)),

@@ -4,19 +4,16 @@
 
 #include <cmath>
 
+#include "../adafactor.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of AdafactorMeanUpdate and AdafactorUpdate, and of what is between them. */
-struct AdafactorSettings {
-  double lr, beta2_decay, eps1, eps2, d, weight_decay;  // eps1 < 0: machine epsilon
-  std::int64_t step;
-  bool maximize;
+struct AdafactorSettings : SettingsOf<AdafactorOptions> {
   double root_numel = 1;                   // square root of the number of elements
   const double* param_norm = nullptr;      // before the step
   const double* direction_norm = nullptr;  // of u
-  DeviceTime time = {};
 
   bool operator==(const AdafactorSettings&) const = default;
 };
@@ -40,7 +37,7 @@ struct MZ_API AdafactorMeanUpdate {
 
     MZ_HD static double weight_of(const Settings& s) {
       using std::pow;
-      return pow(static_cast<double>(s.time.step(s.step)), s.beta2_decay);
+      return pow(static_cast<double>(s.time.step()), s.beta2_decay);
     }
 
     MZ_HD void operator()(V& v, V mean) const { v = kept * v + fresh * mean; }
@@ -65,18 +62,17 @@ struct MZ_API AdafactorUpdate {
     V kept, rate;
 
     MZ_HD explicit Formula(const Settings& s)
-        : kept(static_cast<V>(1 - s.time.rate(s.lr) * s.weight_decay)),
+        : kept(static_cast<V>(1 - s.time.rate() * s.weight_decay)),
           rate(static_cast<V>(rate_of(s))) {}
 
     /** Returns the factor of u: the smaller of lr and 1 / sqrt(t), times the root mean square of
      *  the parameter, at least eps2, divided by how far that of u exceeds d. */
     MZ_HD static double rate_of(const Settings& s) {
       using std::sqrt;
-      const double lr = s.time.rate(s.lr),
-                   most = 1 / sqrt(static_cast<double>(s.time.step(s.step))),
+      const double lr = s.time.rate(), most = 1 / sqrt(static_cast<double>(s.time.step())),
                    rms = *s.param_norm / s.root_numel,
                    excess = *s.direction_norm / (s.root_numel * s.d);
-      const double length = (rms > s.eps2 ? rms : s.eps2) * (lr < most ? lr : most);
+      const double length = (rms > s.eps.second ? rms : s.eps.second) * (lr < most ? lr : most);
       return (s.maximize ? -length : length) / (excess > 1 ? excess : 1);
     }
 

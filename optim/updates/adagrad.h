@@ -4,22 +4,13 @@
 
 #include <cmath>
 
+#include "../adagrad.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of AdagradUpdate. */
-struct AdagradSettings {
-  double lr, eps, weight_decay;
-  bool decoupled;
-  double lr_decay = 0, initial = 0;  // of the rate; value that a new sum starts from
-  std::int64_t step = 1;             // number of the update
-  bool first = false;                // the sum is new
-  bool maximize = false;
-  DeviceTime time = {};
-
-  bool operator==(const AdagradSettings&) const = default;
-};
+using AdagradSettings = SettingsOf<AdagradOptions>;
 
 /** Adagrad with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdagradUpdate {
@@ -29,16 +20,16 @@ struct MZ_API AdagradUpdate {
   using Settings = AdagradSettings;
 
   static constexpr unsigned kModes = kNumDecays;
-  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.adagrad_w_mode); }
 
   template <class V, unsigned kMode> struct Formula {
     V sign, lr, start, eps, decay;
 
     MZ_HD explicit Formula(const Settings& s)
         : sign(sign_of<V>(s)),
-          lr(static_cast<V>(s.time.rate(s.lr) /
-                            (1 + static_cast<double>(s.time.step(s.step) - 1) * s.lr_decay))),
-          start(static_cast<V>(s.first ? s.initial : 0)),
+          lr(static_cast<V>(s.time.rate() /
+                            (1 + static_cast<double>(s.time.step() - 1) * s.lr_decay))),
+          start(static_cast<V>(s.fresh ? s.initial_accumulator_value : 0)),
           eps(static_cast<V>(s.eps)),
           decay(static_cast<V>(s.weight_decay)) {}
 

@@ -4,21 +4,13 @@
 
 #include <cmath>
 
+#include "../adam.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of AdamUpdate. */
-struct AdamSettings {
-  double lr, beta1, beta2, eps, weight_decay;
-  double correction1, correction2;  // 1 / (1 - beta^t), or 1: factors of the running means
-  bool decoupled;
-  bool amsgrad = false;
-  bool maximize = false;
-  DeviceTime time = {};
-
-  bool operator==(const AdamSettings&) const = default;
-};
+using AdamSettings = SettingsOf<AdamOptions>;
 
 /** Adam with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdamUpdate {
@@ -30,7 +22,7 @@ struct MZ_API AdamUpdate {
 
   static constexpr unsigned kModes = 2 * kNumDecays;
   static unsigned mode(const Settings& s) {
-    return decay_mode(s.weight_decay, s.decoupled) + (s.amsgrad ? kNumDecays : 0);
+    return decay_mode(s.weight_decay, s.adam_w_mode) + (s.amsgrad ? kNumDecays : 0);
   }
 
   template <class V, unsigned kMode> struct Formula {
@@ -41,8 +33,8 @@ struct MZ_API AdamUpdate {
 
     MZ_HD explicit Formula(const Settings& s)
         : means(s),
-          correction1(static_cast<V>(s.time.correction1(s.correction1))),
-          correction2(static_cast<V>(s.time.correction2(s.correction2))) {}
+          correction1(static_cast<V>(s.time.correction1())),
+          correction2(static_cast<V>(s.time.correction2())) {}
 
     MZ_HD void operator()(V& p, V g, V& m, V& v, V& largest) const {
       using std::sqrt;

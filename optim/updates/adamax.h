@@ -4,19 +4,13 @@
 
 #include <cmath>
 
+#include "../adamax.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of AdamaxUpdate. */
-struct AdamaxSettings {
-  double lr, beta1, beta2, eps, weight_decay;
-  double correction1;  // 1 / (1 - beta1^t)
-  bool maximize;
-  DeviceTime time = {};
-
-  bool operator==(const AdamaxSettings&) const = default;
-};
+using AdamaxSettings = SettingsOf<AdamaxOptions>;
 
 /** Adamax with L2 regularisation. */
 struct MZ_API AdamaxUpdate {
@@ -33,10 +27,10 @@ struct MZ_API AdamaxUpdate {
 
     MZ_HD explicit Formula(const Settings& s)
         : sign(sign_of<V>(s)),
-          rate(static_cast<V>(s.time.rate(s.lr) * s.time.correction1(s.correction1))),
-          beta1(static_cast<V>(s.beta1)),
-          fresh1(static_cast<V>(1 - s.beta1)),
-          beta2(static_cast<V>(s.beta2)),
+          rate(static_cast<V>(s.time.rate() * s.time.correction1())),
+          beta1(static_cast<V>(s.betas.first)),
+          fresh1(static_cast<V>(1 - s.betas.first)),
+          beta2(static_cast<V>(s.betas.second)),
           eps(static_cast<V>(s.eps)),
           decay(static_cast<V>(s.weight_decay)) {}
 

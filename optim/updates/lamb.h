@@ -4,29 +4,23 @@
 
 #include <cmath>
 
+#include "../lamb.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of LambDirectionUpdate. */
-struct LambSettings {
-  double lr, beta1, beta2, beta3, eps, weight_decay;
-  double correction1, correction2;
-  double max_grad_norm;
-  bool decoupled;
-  bool adapts;  // the step length depends on the norms of parameter and direction
-  const double* global_norm = nullptr;  // of all gradients; null: no clipping
-  DeviceTime time = {};
+struct LambSettings : SettingsOf<FusedLambOptions> {
+  const double* global_norm = nullptr;  // of all gradients
 
   bool operator==(const LambSettings&) const = default;
 };
 
 /** Settings of LambStepUpdate. */
 struct LambStepSettings {
-  double lr;
   const double* param_norm = nullptr;  // null: the step length is lr
   const double* direction_norm = nullptr;
-  DeviceTime time = {};
+  UpdateTime time = {};
 
   bool operator==(const LambStepSettings&) const = default;
 };
@@ -39,25 +33,25 @@ struct MZ_API LambDirectionUpdate {
   using Settings = LambSettings;
 
   static constexpr unsigned kModes = kNumDecays;
-  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.adam_w_mode); }
 
   template <class V, unsigned kMode> struct Formula {
     V beta1, fresh1, beta2, fresh2, eps, decay, correction1, correction2, clip;
 
     MZ_HD explicit Formula(const Settings& s)
-        : beta1(static_cast<V>(s.beta1)),
-          fresh1(static_cast<V>(s.beta3)),
-          beta2(static_cast<V>(s.beta2)),
-          fresh2(static_cast<V>(1 - s.beta2)),
+        : beta1(static_cast<V>(s.betas.first)),
+          fresh1(static_cast<V>(s.grad_averaging ? 1 - s.betas.first : 1)),
+          beta2(static_cast<V>(s.betas.second)),
+          fresh2(static_cast<V>(1 - s.betas.second)),
           eps(static_cast<V>(s.eps)),
           decay(static_cast<V>(s.weight_decay)),
-          correction1(static_cast<V>(s.time.correction1(s.correction1))),
-          correction2(static_cast<V>(s.time.correction2(s.correction2))),
+          correction1(static_cast<V>(s.time.correction1())),
+          correction2(static_cast<V>(s.time.correction2())),
           clip(static_cast<V>(clip_of(s))) {}
 
     /** Returns the divisor of the gradients: more than 1 if their norm exceeds the limit. */
     MZ_HD static double clip_of(const Settings& s) {
-      if (!s.global_norm || s.max_grad_norm <= 0 || !(*s.global_norm > s.max_grad_norm)) return 1;
+      if (s.max_grad_norm <= 0 || !(*s.global_norm > s.max_grad_norm)) return 1;
       return *s.global_norm / s.max_grad_norm;
     }
 
@@ -92,7 +86,7 @@ struct MZ_API LambStepUpdate {
     MZ_HD explicit Formula(const Settings& s) : rate(static_cast<V>(rate_of(s))) {}
 
     MZ_HD static double rate_of(const Settings& s) {
-      const double lr = s.time.rate(s.lr);
+      const double lr = s.time.rate();
       if (!s.param_norm || *s.param_norm == 0 || *s.direction_norm == 0) return lr;
       return lr * (*s.param_norm / *s.direction_norm);
     }

@@ -2,17 +2,17 @@
 // optim/larc.h holds the options. Parsed by g++ and by nvcc.
 #pragma once
 
+#include "../larc.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of LarcUpdate. */
-struct LarcSettings {
-  double lr, weight_decay, trust_coefficient, eps;
-  bool clip;
+struct LarcSettings : LarcOptions {
+  double weight_decay = 0;  // of the optimizer
   const double* param_norm = nullptr;
   const double* grad_norm = nullptr;
-  DeviceTime time = {};
+  UpdateTime time = {};
 
   bool operator==(const LarcSettings&) const = default;
 };
@@ -41,7 +41,7 @@ struct MZ_API LarcUpdate {
       const double local = s.trust_coefficient * *s.param_norm /
                            (*s.grad_norm + s.weight_decay * *s.param_norm + s.eps);
       if (!s.clip) return local;
-      const double relative = local / s.time.rate(s.lr);
+      const double relative = local / s.time.rate();
       return relative > 1 ? 1 : relative;
     }
 

@@ -2,21 +2,14 @@
 // optim/muon.cpp runs them and orthogonalises between them. Parsed by g++ and by nvcc.
 #pragma once
 
+#include "../muon.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
-enum class MuonRate : std::uint8_t;
-
 /** Settings of MuonDirectionUpdate and MuonUpdate, and of what is between them. */
-struct MuonSettings {
-  double lr, momentum, weight_decay;
-  double a, b, c, eps;  // of the iteration
-  std::int64_t ns_steps;
-  MuonRate adjust;
-  bool nesterov;
-  double rate = 1;  // factor of lr in the step: of `adjust` and the size of the matrix
-  DeviceTime time = {};
+struct MuonSettings : SettingsOf<MuonOptions> {
+  double rate = 1;  // factor of lr in the step: of adjust_lr_fn and the size of the matrix
 
   bool operator==(const MuonSettings&) const = default;
 };
@@ -71,8 +64,8 @@ struct MZ_API MuonUpdate {
 
     MZ_HD explicit Formula(const Settings& s)
         : MuonMomentum<V>(s),
-          kept(static_cast<V>(1 - s.time.rate(s.lr) * s.weight_decay)),
-          length(static_cast<V>(s.time.rate(s.lr) * s.rate)) {}
+          kept(static_cast<V>(1 - s.time.rate() * s.weight_decay)),
+          length(static_cast<V>(s.time.rate() * s.rate)) {}
 
     MZ_HD void operator()(V& p, V g, V& buffer, const V& u) const {
       buffer = this->mean(g, buffer);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "../nadam.h"
 #include "update.h"
 
 namespace mezzo::optim {
@@ -13,14 +14,11 @@ MZ_HD inline double nadam_momentum(double beta1, double momentum_decay, std::int
   return beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(step) * momentum_decay));
 }
 
-/** Settings of NAdamProductUpdate. */
-struct NAdamProductSettings {
-  double beta1, momentum_decay;
-  std::int64_t step;
-  bool first;  // the product is new
-  DeviceTime time = {};
+/** Settings of NAdamProductUpdate and NAdamUpdate. */
+struct NAdamSettings : SettingsOf<NAdamOptions> {
+  const void* product = nullptr;  // of the momenta up to t, in the compute dtype
 
-  bool operator==(const NAdamProductSettings&) const = default;
+  bool operator==(const NAdamSettings&) const = default;
 };
 
 /** Multiplies the product of one parameter's momenta by the present one: a one-element update with
@@ -29,16 +27,16 @@ struct MZ_API NAdamProductUpdate {
   static constexpr std::string_view name = "nadam_product";
   static constexpr std::size_t kStates = 0;
   static constexpr unsigned kWrites = kWritesParam;
-  using Settings = NAdamProductSettings;
+  using Settings = NAdamSettings;
 
   static constexpr unsigned kModes = 2;
-  static unsigned mode(const Settings& s) { return s.first ? 1 : 0; }
+  static unsigned mode(const Settings& s) { return s.fresh ? 1 : 0; }
 
   template <class V, unsigned kFirst> struct Formula {
     V momentum;
 
     MZ_HD explicit Formula(const Settings& s)
-        : momentum(static_cast<V>(nadam_momentum(s.beta1, s.momentum_decay, s.time.step(s.step)))) {
+        : momentum(static_cast<V>(nadam_momentum(s.betas.first, s.momentum_decay, s.time.step()))) {
     }
 
     MZ_HD void operator()(V& product, V) const {
@@ -50,19 +48,6 @@ struct MZ_API NAdamProductUpdate {
                   const UpdateCall& call);
 };
 
-/** Settings of NAdamUpdate. */
-struct NAdamSettings {
-  double lr, beta1, beta2, eps, weight_decay, momentum_decay;
-  double correction2;  // 1 / (1 - beta2^t)
-  std::int64_t step;   // t, the number of the update
-  bool decoupled, maximize;
-  bool first;                     // the product is new
-  const void* product = nullptr;  // of the momenta up to t, in the compute dtype
-  DeviceTime time = {};
-
-  bool operator==(const NAdamSettings&) const = default;
-};
-
 /** NAdam with L2 regularisation or decoupled weight decay. */
 struct MZ_API NAdamUpdate {
   static constexpr std::string_view name = "nadam";
@@ -71,18 +56,20 @@ struct MZ_API NAdamUpdate {
   using Settings = NAdamSettings;
 
   static constexpr unsigned kModes = kNumDecays;
-  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+  static unsigned mode(const Settings& s) {
+    return decay_mode(s.weight_decay, s.decoupled_weight_decay);
+  }
 
   template <class V, unsigned kMode> struct Formula {
     RunningMeans<V> means;
     V correction2, of_gradient, of_mean;
 
     MZ_HD explicit Formula(const Settings& s)
-        : means(s), correction2(static_cast<V>(s.time.correction2(s.correction2))) {
-      const std::int64_t step = s.time.step(s.step);
+        : means(s), correction2(static_cast<V>(s.time.correction2())) {
+      const std::int64_t step = s.time.step();
       const double product = static_cast<double>(*static_cast<const V*>(s.product)),
-                   now = nadam_momentum(s.beta1, s.momentum_decay, step),
-                   next = nadam_momentum(s.beta1, s.momentum_decay, step + 1);
+                   now = nadam_momentum(s.betas.first, s.momentum_decay, step),
+                   next = nadam_momentum(s.betas.first, s.momentum_decay, step + 1);
       of_gradient = static_cast<V>((1 - now) / (1 - product));
       of_mean = static_cast<V>(next / (1 - product * next));
     }

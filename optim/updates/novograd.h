@@ -4,27 +4,14 @@
 
 #include <cmath>
 
+#include "../novograd.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
-/** Settings of NovoGradNormUpdate. */
-struct NovoGradNormSettings {
-  double beta2;
-  bool max_norm;  // largest magnitude instead of the L2 norm
-  bool first;     // v starts as the first norm
-
-  bool operator==(const NovoGradNormSettings&) const = default;
-};
-
-/** Settings of NovoGradUpdate. */
-struct NovoGradSettings {
-  double lr, beta1, beta3, eps, weight_decay;
-  double correction1, correction2;  // 1 / (1 - beta1^t) and 1 / sqrt(1 - beta2^t), or 1
-  bool reg_inside_moment;
+/** Settings of NovoGradNormUpdate and NovoGradUpdate. */
+struct NovoGradSettings : SettingsOf<FusedNovoGradOptions> {
   const void* norm = nullptr;  // the tensor's running norm, in the compute dtype
-  NovoGradNormSettings running = {};
-  DeviceTime time = {};
 
   bool operator==(const NovoGradSettings&) const = default;
 };
@@ -35,19 +22,19 @@ struct MZ_API NovoGradNormUpdate {
   static constexpr std::string_view name = "novograd_norm";
   static constexpr std::size_t kStates = 0;
   static constexpr unsigned kWrites = kWritesParam;
-  using Settings = NovoGradNormSettings;
+  using Settings = NovoGradSettings;
 
   enum Mode : unsigned { kFirst = 1, kMax = 2 };
   static constexpr unsigned kModes = 4;
   static unsigned mode(const Settings& s) {
-    return (s.first ? kFirst : 0u) | (s.max_norm ? kMax : 0u);
+    return (s.fresh && !s.init_zero ? kFirst : 0u) | (s.norm_type == 0 ? kMax : 0u);
   }
 
   template <class V, unsigned kMode> struct Formula {
     V beta2, fresh2;
 
     MZ_HD explicit Formula(const Settings& s)
-        : beta2(static_cast<V>(s.beta2)), fresh2(static_cast<V>(1 - s.beta2)) {}
+        : beta2(static_cast<V>(s.betas.second)), fresh2(static_cast<V>(1 - s.betas.second)) {}
 
     MZ_HD void operator()(V& v, V n) const {
       using std::sqrt;
@@ -81,17 +68,16 @@ struct MZ_API NovoGradUpdate {
     V lr, beta1, fresh1, decay, correction1, divisor;
 
     MZ_HD explicit Formula(const Settings& s)
-        : lr(static_cast<V>(s.time.rate(s.lr))),
-          beta1(static_cast<V>(s.beta1)),
-          fresh1(static_cast<V>(s.beta3)),
+        : lr(static_cast<V>(s.time.rate())),
+          beta1(static_cast<V>(s.betas.first)),
+          fresh1(static_cast<V>(s.grad_averaging ? 1 - s.betas.first : 1)),
           decay(static_cast<V>(s.weight_decay)),
-          correction1(static_cast<V>(s.time.correction1(s.correction1))),
-          divisor(*static_cast<const V*>(s.norm) * static_cast<V>(correction2_of(s)) +
-                  static_cast<V>(s.eps)) {}
-
-    MZ_HD static double correction2_of(const Settings& s) {
+          correction1(static_cast<V>(s.time.correction1())),
+          divisor(0) {
       using std::sqrt;
-      return s.time.clock ? sqrt(s.time.clock->correction2) : s.correction2;
+      // The norm's correction is the root of that of its square.
+      divisor = *static_cast<const V*>(s.norm) * static_cast<V>(sqrt(s.time.correction2())) +
+                static_cast<V>(s.eps);
     }
 
     MZ_HD void operator()(V& p, V g, V& m) const {

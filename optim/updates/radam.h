@@ -4,20 +4,13 @@
 
 #include <cmath>
 
+#include "../radam.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of RAdamUpdate. */
-struct RAdamSettings {
-  double lr, beta1, beta2, eps, weight_decay;
-  double correction1, correction2;  // 1 / (1 - beta^t)
-  std::int64_t step;                // t, the number of the update
-  bool decoupled, maximize;
-  DeviceTime time = {};
-
-  bool operator==(const RAdamSettings&) const = default;
-};
+using RAdamSettings = SettingsOf<RAdamOptions>;
 
 /** RAdam with L2 regularisation or decoupled weight decay. */
 struct MZ_API RAdamUpdate {
@@ -27,7 +20,9 @@ struct MZ_API RAdamUpdate {
   using Settings = RAdamSettings;
 
   static constexpr unsigned kModes = kNumDecays;
-  static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.decoupled); }
+  static unsigned mode(const Settings& s) {
+    return decay_mode(s.weight_decay, s.decoupled_weight_decay);
+  }
 
   template <class V, unsigned kMode> struct Formula {
     RunningMeans<V> means;
@@ -35,15 +30,11 @@ struct MZ_API RAdamUpdate {
     bool adapts;  // false in the first updates, whose variance is not tractable
 
     MZ_HD explicit Formula(const Settings& s)
-        : means(s),
-          correction1(static_cast<V>(s.time.correction1(s.correction1))),
-          rectifier(1),
-          adapts(false) {
+        : means(s), correction1(static_cast<V>(s.time.correction1())), rectifier(1), adapts(false) {
       using std::sqrt;
-      const double correction2 = s.time.correction2(s.correction2), limit = 2 / (1 - s.beta2) - 1;
+      const double correction2 = s.time.correction2(), limit = 2 / (1 - s.betas.second) - 1;
       // beta2^t / (1 - beta2^t) = correction2 - 1
-      const double length =
-          limit - 2 * static_cast<double>(s.time.step(s.step)) * (correction2 - 1);
+      const double length = limit - 2 * static_cast<double>(s.time.step()) * (correction2 - 1);
       adapts = length > 5;
       if (adapts)
         rectifier = static_cast<V>(sqrt((length - 4) * (length - 2) * limit /

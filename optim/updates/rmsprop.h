@@ -4,18 +4,13 @@
 
 #include <cmath>
 
+#include "../rmsprop.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of RmsPropUpdate. */
-struct RmsPropSettings {
-  double lr, alpha, eps, weight_decay, momentum;
-  bool centered, maximize;
-  DeviceTime time = {};
-
-  bool operator==(const RmsPropSettings&) const = default;
-};
+using RmsPropSettings = SettingsOf<RMSpropOptions>;
 
 /** RMSprop, centred or not, with or without momentum. */
 struct MZ_API RmsPropUpdate {
@@ -37,7 +32,7 @@ struct MZ_API RmsPropUpdate {
 
     MZ_HD explicit Formula(const Settings& s)
         : sign(sign_of<V>(s)),
-          lr(static_cast<V>(s.time.rate(s.lr))),
+          lr(static_cast<V>(s.time.rate())),
           alpha(static_cast<V>(s.alpha)),
           fresh(static_cast<V>(1 - s.alpha)),
           eps(static_cast<V>(s.eps)),

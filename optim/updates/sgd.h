@@ -2,21 +2,13 @@
 // g++ and by nvcc.
 #pragma once
 
+#include "../sgd.h"
 #include "update.h"
 
 namespace mezzo::optim {
 
 /** Settings of SgdUpdate. */
-struct SgdSettings {
-  double lr, momentum, dampening, weight_decay;
-  bool nesterov;
-  bool first;               // the buffer is new and starts as the gradient
-  bool decay_last = false;  // add weight decay after momentum instead of before
-  bool maximize = false;
-  DeviceTime time = {};
-
-  bool operator==(const SgdSettings&) const = default;
-};
+using SgdSettings = SettingsOf<SgdOptions>;
 
 /** Stochastic gradient descent with momentum. */
 struct MZ_API SgdUpdate {
@@ -28,8 +20,8 @@ struct MZ_API SgdUpdate {
   enum Mode : unsigned { kDecay = 1, kDecayLast = 2, kMomentum = 4, kFirst = 8, kNesterov = 16 };
   static constexpr unsigned kModes = 32;
   static unsigned mode(const Settings& s) {
-    const unsigned decay = s.decay_last ? kDecayLast : kDecay;
-    const unsigned momentum = kMomentum | (s.first ? kFirst : 0u) | (s.nesterov ? kNesterov : 0u);
+    const unsigned decay = s.wd_after_momentum ? kDecayLast : kDecay;
+    const unsigned momentum = kMomentum | (s.fresh ? kFirst : 0u) | (s.nesterov ? kNesterov : 0u);
     return (s.weight_decay != 0 ? decay : 0u) | (s.momentum != 0 ? momentum : 0u);
   }
 
@@ -38,7 +30,7 @@ struct MZ_API SgdUpdate {
 
     MZ_HD explicit Formula(const Settings& s)
         : sign(sign_of<V>(s)),
-          lr(static_cast<V>(s.time.rate(s.lr))),
+          lr(static_cast<V>(s.time.rate())),
           momentum(static_cast<V>(s.momentum)),
           keep(static_cast<V>(1 - s.dampening)),
           decay(static_cast<V>(s.weight_decay)) {}

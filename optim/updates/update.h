@@ -3,14 +3,15 @@
 #pragma once
 
 #include "../../tensor/core/macros.h"
-#include "../device_time.h"
-#include "../multi_tensor.h"
+#include "../step/step_record.h"
+#include "../step/tensor_list.h"
 
 namespace mezzo::optim {
 
 // An update is a struct with: its name; kStates, the number of states of its formula; kWrites, the
-// lists it writes; Settings; kModes and mode(); and Formula<V, mode>, which updates one element in
-// the arithmetic of V. Each formula is written once, for every device and every dtype.
+// lists it writes; Settings, which are the options of the group and what changes with the step;
+// kModes and mode(); and Formula<V, mode>, which updates one element in the arithmetic of V. Each
+// formula is written once, for every device and every dtype.
 //
 // The mode is a template parameter, so the loops have no branches. (Setting a factor to 0 cannot
 // replace leaving a term out: it would turn an infinite weight into NaN.) A formula is constructed
@@ -20,6 +21,15 @@ namespace mezzo::optim {
 enum Writes : unsigned {
   kWritesParam = 1u << kParam | 1u << kLowCopy,
   kWritesStates = 7u << kState,
+};
+
+/** What a formula gets for a parameter: the options of its group, and what changes with the step.
+ */
+template <class Options> struct SettingsOf : Options {
+  UpdateTime time = {};  // the present rate, which replaces the option lr, and the counter
+  bool fresh = false;    // the states are new
+
+  bool operator==(const SettingsOf&) const = default;
 };
 
 /** Where weight decay enters a formula. */
@@ -37,19 +47,19 @@ template <class V, class Settings> MZ_HD V sign_of(const Settings& s) {
   return s.maximize ? V(-1) : V(1);
 }
 
-/** What formulas with running means of the gradient and of its square share. Settings have lr,
- *  beta1, beta2, eps, weight_decay, maximize and time. */
+/** What formulas with running means of the gradient and of its square share. Settings have betas,
+ *  eps, weight_decay, maximize and time. */
 template <class V> struct RunningMeans {
   V sign, lr, beta1, fresh1, beta2, fresh2, eps, decay;
 
   template <class Settings>
   MZ_HD explicit RunningMeans(const Settings& s)
       : sign(sign_of<V>(s)),
-        lr(static_cast<V>(s.time.rate(s.lr))),
-        beta1(static_cast<V>(s.beta1)),
-        fresh1(static_cast<V>(1 - s.beta1)),
-        beta2(static_cast<V>(s.beta2)),
-        fresh2(static_cast<V>(1 - s.beta2)),
+        lr(static_cast<V>(s.time.rate())),
+        beta1(static_cast<V>(s.betas.first)),
+        fresh1(static_cast<V>(1 - s.betas.first)),
+        beta2(static_cast<V>(s.betas.second)),
+        fresh2(static_cast<V>(1 - s.betas.second)),
         eps(static_cast<V>(s.eps)),
         decay(static_cast<V>(s.weight_decay)) {}
 

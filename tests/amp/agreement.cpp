@@ -88,22 +88,6 @@ TEST_CASE("scale_loss skips the step if another process has an overflow", "[scal
   }
 }
 
-TEST_CASE("an overflow whose check is delayed is agreed on at that check", "[scaler]") {
-  const Tensor a = parameter();
-  optim::SGD optimizer({a}, {.lr = 0.5});
-  auto session = amp::initialize({}, optimizer, quiet("O1"));
-  OtherProcess other(a);
-  const auto scope = [&](double factor, bool delays) {
-    amp::scale_loss(sum(a * factor), optimizer, {.delay_overflow_check = delays},
-                    [](const Tensor& loss) { loss.backward(); });
-  };
-  scope(HUGE_VAL, true);
-  CHECK(other.asked == 0);
-  scope(1, false);
-  CHECK(other.asked == 2);  // on the flags of both scopes
-  CHECK(optimizer.step() == StepResult::skipped);
-}
-
 TEST_CASE("GradScaler skips the step if another process has an overflow", "[scaler]") {
   for (const bool fused : {false, true})
     for (const bool unscales : {false, true}) {

@@ -387,8 +387,8 @@ const GuardTrouble kGuardTroubles[] = {
        // The optimizer refuses the step at first. The scale is exact, so the test shows whether the
        // gradients are divided by it once.
        struct Refuses : optim::OptimizerHooks {
-         std::optional<optim::StepResult> before_step(optim::Optimizer&, optim::FoundInf&,
-                                                      optim::Factor&) override {
+         std::optional<optim::StepResult> before_step(optim::Optimizer&,
+                                                      optim::FoundInf&) override {
            throw Mishap();
          }
          void after_step(optim::Optimizer&, const optim::StepResult&) override {}

@@ -64,9 +64,6 @@ TEST_CASE("a session inside an iteration is not saved", "[checkpoint]") {
     refused("an overflow is pending for the next step", "call step() first");
     CHECK(run.optimizer->step() == optim::StepResult::skipped);
     saved();
-    amp::scale_loss(loss() * 1e30, *run.optimizer, {.delay_overflow_check = true}, backward);
-    run.optimizer->zero_grad();
-    refused("delay_overflow_check", "call step() first");
   }
 }
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "../../optim/clock.h"
-#include "../../optim/device_step_state.h"
+#include "../../optim/step/step_record.h"
+#include "../../optim/step/step_state.h"
 #include "../support/catch.h"
 #include "../support/optimizers.h"
 #include "../support/throws.h"
@@ -193,7 +193,7 @@ TEST_CASE("consecutive skips on a device end in DivergenceError, when read or wi
       for (; survived < 300; ++survived) polled.step(other, kInf);
     };
     CHECK_THROWS_AS(overflow(), amp::DivergenceError);
-    CHECK(survived < 4 + 2 * optim::DeviceStepState::kPollSteps);
+    CHECK(survived < 4 + 2 * optim::StepState::kPollSteps);
   }
 }
 

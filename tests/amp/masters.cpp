@@ -1,6 +1,6 @@
 #include "nets.h"
 
-#include "../../amp/scaling/amp_optimizer_state.h"
+#include "../../amp/scaling/scale_loss.h"
 
 #include "../support/catch.h"
 #include "../support/levels.h"

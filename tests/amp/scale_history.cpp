@@ -64,31 +64,6 @@ TEST_CASE("a session's event names the gradient that overflowed", "[history]") {
   CHECK_FALSE(amp::first_nonfinite_gradient(optimizer));
 }
 
-TEST_CASE("a delayed check names the gradient of its own scope", "[history]") {
-  const Tensor p = zeros({3}).requires_grad_();
-  optim::SGD optimizer({p});
-  auto session = amp::initialize({}, optimizer, quiet("O1"));
-  const auto backward = [](const Tensor& loss) { loss.backward(); };
-  amp::scale_loss(sum(p * HUGE_VAL), optimizer, {.delay_overflow_check = true}, backward);
-  optimizer.zero_grad();
-  amp::scale_loss(sum(p), optimizer, backward);
-  CHECK(texts(session.loss_scaler().events()) ==
-        std::vector<std::string>{"step 1: 65536 -> 32768 (overflow, inf at [0] of parameter 0)"});
-}
-
-TEST_CASE("a delayed overflow reduces the scale though its optimizer is destroyed", "[history]") {
-  const Tensor p = zeros({3}).requires_grad_(), q = zeros({3}).requires_grad_();
-  optim::SGD optimizer({p});
-  auto destroyed = std::make_unique<optim::SGD>(std::vector{q}, optim::SgdOptions{});
-  auto session = amp::initialize({}, {optimizer, *destroyed}, quiet("O1"));
-  const auto backward = [](const Tensor& loss) { loss.backward(); };
-  amp::scale_loss(sum(q * HUGE_VAL), *destroyed, {.delay_overflow_check = true}, backward);
-  destroyed.reset();
-  amp::scale_loss(sum(p), optimizer, backward);
-  CHECK(session.loss_scaler().loss_scale() == 32768);
-  CHECK(optimizer.step() == amp::StepResult::skipped);
-}
-
 TEST_CASE("a checked static scale records its overflows", "[history]") {
   const Tensor p = zeros({3}).requires_grad_();
   optim::SGD optimizer({p});

@@ -116,8 +116,8 @@ std::string play_scaler(const Timeline& t) {
 }
 
 // A word names a loss (a, b, c); then "." is a scope whose gradient is finite, "x" one with an
-// overflow; "~" delays unscaling, "?" the check; "q" passes the second optimizer instead of the
-// first, "&" both. "step" and "stepq" step, "zero" is zero_grad of both.
+// overflow; "~" delays unscaling; "q" passes the second optimizer instead of the first, "&" both.
+// "step" and "stepq" step, "zero" is zero_grad of both.
 const Timeline kOfSession[] = {
     {"one overflow, one skip", {}, kMax, {}, "ax step a. step", "32768/0 skipped 32768/1 stepped"},
     {"two overflows before a step make one skip",
@@ -156,19 +156,6 @@ const Timeline kOfSession[] = {
      {},
      "ax~ a. step",
      "65536/0 32768/0 skipped"},
-    {"a delayed check happens in the next scope",
-     {},
-     kMax,
-     {},
-     "ax? a. step",
-     "65536/0 32768/0 skipped"},
-    {"a delayed check that found nothing", {}, kMax, {}, "a.? a. step", "65536/0 65536/1 stepped"},
-    {"a step before the delayed check is not skipped",
-     {},
-     kMax,
-     {},
-     "ax? step zero a. step",
-     "65536/0 stepped zeroed 32768/0 skipped"},
     {"each loss has its own scale",
      {},
      kMax,
@@ -181,12 +168,6 @@ const Timeline kOfSession[] = {
      {},
      "ax bx cx step a. step",
      "32768/0 32768/0 32768/0 skipped 32768/1 stepped"},
-    {"a delayed check waits for its own scaler",
-     {},
-     kMax,
-     {},
-     "ax? b. step a. step",
-     "65536/0 65536/1 stepped 32768/0 skipped"},
     {"an overflow skips the optimizers of its scope",
      {},
      kMax,
@@ -199,12 +180,6 @@ const Timeline kOfSession[] = {
      {},
      "ax& step stepq",
      "32768/0 skipped skipped"},
-    {"a delayed check remembers its optimizers",
-     {},
-     kMax,
-     {},
-     "ax?q a. step stepq",
-     "65536/0 32768/0 skipped skipped"},
     {"zero_grad keeps a pending skip",
      {},
      kMax,
@@ -244,12 +219,6 @@ const Timeline kChecked[] = {
      1,
      "ax step zero a. step",
      "1/1 skipped zeroed 1/2 stepped"},
-    {"a delayed check of a checked static scale",
-     {},
-     kMax,
-     128,
-     "ax? a. step",
-     "128/0 128/1 skipped"},
 };
 
 /** Two optimizers with a parameter each, three losses. */
@@ -282,7 +251,7 @@ class Stage {
     return o;
   }
   void backward(const Token& token, int loss_id) {
-    const amp::ScaleLossOptions how{loss_id, token.has('~'), token.has('?')};
+    const amp::ScaleLossOptions how{loss_id, token.has('~')};
     const bool both = token.has('&');
     const amp::OptimizerList optimizers = both             ? amp::OptimizerList{p_, q_}
                                           : token.has('q') ? amp::OptimizerList{q_}

@@ -16,8 +16,6 @@ struct Model {
   struct Loss {
     double scale;
     std::int64_t unskipped = 0;
-    bool found = false;                 // an overflow whose check was delayed
-    bool remembered[kOptimizers] = {};  // the optimizers of that scope
   };
   struct Owner {
     bool has_gradient = false, skip = false;
@@ -30,8 +28,7 @@ struct Model {
   }
 
   /** Opens a scope; returns false if it must be refused. */
-  bool scope(int id, const bool (&passed)[kOptimizers], bool infinite, bool delays,
-             bool delays_check) {
+  bool scope(int id, const bool (&passed)[kOptimizers], bool infinite, bool delays) {
     Loss& loss = losses[id];
     bool waits = false;
     for (int k = 0; k < kOptimizers; ++k)
@@ -55,20 +52,13 @@ struct Model {
       return true;
     }
     overflow = overflow && (dynamic || checks_static);
-    if (delays_check) {
-      loss.found = loss.found || overflow;
-      for (int k = 0; k < kOptimizers; ++k)
-        loss.remembered[k] = loss.remembered[k] || (overflow && passed[k]);
-      return true;
-    }
-    check(loss, passed, overflow || loss.found);
+    check(loss, passed, overflow);
     return true;
   }
 
   void check(Loss& loss, const bool (&passed)[kOptimizers], bool overflow) {
     if (overflow)
-      for (int k = 0; k < kOptimizers; ++k)
-        owners[k].skip = owners[k].skip || passed[k] || loss.remembered[k];
+      for (int k = 0; k < kOptimizers; ++k) owners[k].skip = owners[k].skip || passed[k];
     if (overflow && dynamic) {
       loss.scale = loss.scale / 2 < 0x1p-126 ? 0x1p-126 : loss.scale / 2;
       loss.unskipped = 0;
@@ -76,8 +66,6 @@ struct Model {
       loss.scale = loss.scale * 2 > 0x1p24 ? 0x1p24 : loss.scale * 2;
       loss.unskipped = 0;
     }
-    loss.found = false;
-    for (bool& remembered : loss.remembered) remembered = false;
   }
 
   /** Steps and returns the result, or the kind of error. */
@@ -155,8 +143,7 @@ class Life {
     const int id = static_cast<int>(random_() % kLosses);
     const unsigned mask = 1 + random_() % 3;
     const bool passed[] = {(mask & 1) != 0, (mask & 2) != 0};
-    const bool infinite = random_() % one_in_ == 0, delays = random_() % 8 == 0,
-               later = random_() % 8 == 0;
+    const bool infinite = random_() % one_in_ == 0, delays = random_() % 8 == 0;
     amp::OptimizerList list;
     Tensor sum_of = zeros({}, {.device = nets::test_device()});
     for (int k = 0; k < kOptimizers; ++k)
@@ -164,10 +151,9 @@ class Life {
         list.push_back(optimizers_[k]);
         sum_of = sum_of + p_[k];
       }
-    const std::string expected =
-        model_.scope(id, passed, infinite, delays, later) ? "passed" : "refused";
+    const std::string expected = model_.scope(id, passed, infinite, delays) ? "passed" : "refused";
     wrong_ += expected != outcome([&] {
-                amp::scale_loss(sum_of * (infinite ? HUGE_VAL : 0x1p-30), list, {id, delays, later},
+                amp::scale_loss(sum_of * (infinite ? HUGE_VAL : 0x1p-30), list, {id, delays},
                                 [](const Tensor& loss) { loss.backward(); });
                 return "passed";
               });

@@ -2,11 +2,12 @@
 and enums), in every file of amp, optim and cuda that holds a loss scale, an overflow flag or the
 result of a step. Of files that are mostly about something else, only the types of TYPES_OF count.
 
-Not counted, as they hold none of the three: master weights; the gradients that a scope sets aside
-and adds again (amp/scaling/scope_gradients); the counters of updates and their device copy
-(optim/clock, device_counters, captured_steps). Nor are the users of a flag or a scale counted,
-which get it as an argument: the step of an optimizer (optim/optimizer), the kernels of lists and
-updates, the session (amp/session), checkpoints, reports.
+Not counted, as they hold none of the three: master weights. Nor are the users of a flag or a scale
+counted, which get it as an argument: the step of an optimizer (optim/optimizer), the kernels of
+lists and updates, the session (amp/session), checkpoints, reports. Of earlier commits not counted
+either: the gradients that a scope sets aside and adds again (amp/scaling/scope_gradients), the
+counters of updates and their device copy (optim/clock, device_counters, captured_steps). They are
+parts of amp/scaling/gradients and optim/step/step_state today, and counted.
 
 Usage: scaling_size.py [COMMIT]   (default: the working tree)
 """
@@ -20,12 +21,13 @@ from check import ROOT
 FILES = re.compile(
     r'amp/scaling/(?!master\.|scope_gradients\.).*|amp/session_core\.h'
     r'|amp/diagnose/nonfinite_gradient\..*|amp/checkpoint/iteration\..*'
-    r'|optim/(scale_|step_re|nonfinite_location|device_step_state).*'
+    r'|optim/(scale_|step_re|nonfinite_location|device_step_state).*|optim/step/(step_|nonfinite).*'
     r'|cuda/kernels/(deferred|scale_call)\.cu')
 RESULTS_IN_CLOCK = 'StepRecord {'
 # Types of a flag or a result in files that are not counted otherwise.
 TYPES_OF = {
     'optim/multi_tensor.h': ('FoundInf', 'CheckFinite'),
+    'optim/step/tensor_list.h': ('FoundInf',),
     'optim/optimizer.h': ('StepCondition', 'StepObserver'),
 }
 TYPE = re.compile(

@@ -1,7 +1,7 @@
 // Captured training steps have the same bits as eager steps, at every level and with both scalers.
 #include <mezzo.h>
 
-#include "../../optim/device_step_state.h"
+#include "../../optim/step/step_state.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
 #include "../support/throws.h"
@@ -184,14 +184,12 @@ TEST_CASE("a captured step under GradScaler needs zero_grad", "[gpu][graph]") {
 
 namespace {
 
-/** Trains with gradients that stay scaled until the step, with one or more scopes per iteration. */
-std::vector<double> with_held_gradients(const std::string& level, int scopes, Way way) {
+/** Trains with one or more scopes per iteration, whose scales differ. */
+std::vector<double> with_scopes(const std::string& level, int scopes, Way way) {
   manual_seed(7);
   Net net;
   net.to(kDevice);
-  optim::FusedSGD optimizer(
-      net.parameters(),
-      {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01, .materialize_master_grads = false});
+  optim::FusedSGD optimizer(net.parameters(), {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01});
   auto session =
       amp::initialize(net, optimizer, {.opt_level = level, .num_losses = 2, .verbosity = 0});
   session.loss_scaler(0).set_loss_scale(3000);
@@ -223,13 +221,13 @@ std::vector<double> with_held_gradients(const std::string& level, int scopes, Wa
 
 }  // namespace
 
-TEST_CASE("steps with gradients that stay scaled can be captured", "[gpu][graph]") {
+TEST_CASE("steps with several scopes can be captured", "[gpu][graph]") {
   NEED_DEVICE();
   for (const int scopes : {1, 3}) {
     INFO(scopes);
-    const std::vector<double> host = with_held_gradients("O2", scopes, Way::looking);
-    CHECK(same(with_held_gradients("O2", scopes, Way::eager), host));
-    CHECK(same(with_held_gradients("O2", scopes, Way::captured), host));
+    const std::vector<double> host = with_scopes("O2", scopes, Way::looking);
+    CHECK(same(with_scopes("O2", scopes, Way::eager), host));
+    CHECK(same(with_scopes("O2", scopes, Way::captured), host));
   }
 }
 
@@ -366,7 +364,7 @@ TEST_CASE("divergence of captured steps is reported within 100 steps", "[gpu][gr
     for (; steps < 300; ++steps) step(bad);
   };
   CHECK_THROWS_AS(go_on(), amp::DivergenceError);
-  CHECK(steps < 10 + 2 * optim::DeviceStepState::kPollSteps);
+  CHECK(steps < 10 + 2 * optim::StepState::kPollSteps);
   step(good);
   CHECK(optimizer.last_result() == optim::StepResult::stepped);
 }

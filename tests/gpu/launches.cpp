@@ -129,11 +129,10 @@ TEST_CASE("eager steps do not allocate after the second", "[gpu][graph][counters
   CHECK(cost.copies == 0);
 }
 
-TEST_CASE("steps with gradients that stay scaled do not synchronise", "[gpu][graph][counters]") {
+TEST_CASE("steps of FusedSGD with masters do not synchronise", "[gpu][graph][counters]") {
   Net net;
   net.to(kDevice);
-  optim::FusedSGD optimizer(net.parameters(),
-                            {.lr = 0.05, .momentum = 0.9, .materialize_master_grads = false});
+  optim::FusedSGD optimizer(net.parameters(), {.lr = 0.05, .momentum = 0.9});
   const auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
   const auto run = training_step(net, optimizer);
   gpu::CapturedStep captured(run, {kDevice});

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "../../optim/device_step_state.h"
+#include "../../optim/step/step_state.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
 #include "../support/optimizers.h"
@@ -250,7 +250,7 @@ std::int64_t delay_of_divergence(int good_steps) {
 TEST_CASE("a divergence is reported within 100 steps, however late the device is",
           "[gpu][optim][amp]") {
   NEED_DEVICE();
-  constexpr std::int64_t kPollSteps = optim::DeviceStepState::kPollSteps;
+  constexpr std::int64_t kPollSteps = optim::StepState::kPollSteps;
   static_assert(2 * kPollSteps <= 100);
   // The first step is taken by the host: it is not one of those after which poll() is called.
   for (const int good_steps : {1, 20, 46, 47, 48, 96, 97}) {

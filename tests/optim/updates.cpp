@@ -164,18 +164,13 @@ TEST_CASE("parameters and gradients may have any strides") {
 
 TEST_CASE("updates scale gradients and skip if the overflow flag is set") {
   using optim::AdamUpdate;
-  const AdamUpdate::Settings settings{.lr = 0.1,
-                                      .beta1 = 0.9,
-                                      .beta2 = 0.99,
-                                      .eps = 1e-8,
-                                      .weight_decay = 0,
-                                      .correction1 = 10,
-                                      .correction2 = 100,
-                                      .decoupled = false};
+  const double lr = 0.1;
+  const optim::UpdateCounter counter{.correction1 = 10, .correction2 = 100};
+  const AdamUpdate::Settings settings{{.betas = {0.9, 0.99}}, {&lr, &counter}};
   const auto run = [&](double factor, double inv_scale, optim::NonfiniteWord found) {
     const Tensor p = tensor(numbers(100, 1)), m = zeros({100}), v = zeros({100});
-    const optim::UpdateTensors tensors{p, tensor(numbers(100, 2)) * factor, {}, {m, v}};
-    optim::run_update(optim::update_row<AdamUpdate>, {&tensors, 1}, &settings, sizeof settings,
+    const optim::TensorTuple tensors{p, tensor(numbers(100, 2)) * factor, {}, m, v};
+    optim::run_update(optim::update_row<AdamUpdate>, {tensors}, &settings,
                       {.inv_scale = inv_scale, .found_inf = &found});
     std::vector<double> out = bits(p);
     for (const Tensor& state : {m, v})

@@ -1,12 +1,12 @@
 // NonfiniteWord: the location of the first non-finite value in a list of tensors, as one word for
 // atomic updates. Parsed by g++ and by nvcc.
-// See also: ../amp/diagnose/nonfinite_gradient.h (describes it).
+// See also: ../../amp/diagnose/nonfinite_gradient.h (describes it).
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "../tensor/core/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::optim {
 

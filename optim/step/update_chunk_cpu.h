@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "../tensor/cpu/elementwise_kernel.h"
+#include "../../tensor/cpu/elementwise_kernel.h"
+#include "../updates.h"
 #include "blocks_cpu.h"
-#include "updates.h"
 
 namespace mezzo::optim::blocks {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "optimizer.h"
+#include "../optimizer.h"
 
 namespace mezzo::optim {
 

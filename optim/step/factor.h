@@ -2,7 +2,7 @@
 // scale or a norm for clipping. Parsed by g++ and by nvcc.
 #pragma once
 
-#include "../tensor/core/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::optim {
 

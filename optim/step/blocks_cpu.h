@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "../tensor/cpu/convert.h"
-#include "../tensor/device/parallel.h"
-#include "multi_tensor.h"
+#include "../../tensor/cpu/convert.h"
+#include "../../tensor/device/parallel.h"
+#include "tensor_list.h"
 
 namespace mezzo::optim::blocks {
 

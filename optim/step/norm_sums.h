@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "../tensor/core/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::optim {
 

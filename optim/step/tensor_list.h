@@ -1,6 +1,6 @@
 // Multi-tensor kernels, which process lists of tensors in one pass over memory: the kernel
 // interface and the host functions.
-// See also: updates/update.h (the optimizers' formulas), updates_cpu.cpp and lists_cpu.cpp (CPU
+// See also: ../updates/update.h (the optimizers' formulas), updates_cpu.cpp and lists_cpu.cpp (CPU
 // kernels).
 #pragma once
 
@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "../tensor/core/pointers.h"
-#include "../tensor/core/tensor.h"
+#include "../../tensor/core/pointers.h"
+#include "../../tensor/core/tensor.h"
 #include "factor.h"
-#include "nonfinite_location.h"
+#include "nonfinite.h"
 
 namespace mezzo::optim {
 
-/** One tensor of each list, all dense, of one size and on one device. */
+/** One tensor of each list, all dense, of one size and on one device: what a kernel gets. */
 struct MZ_API TensorListEntry {
   static constexpr std::size_t kMaxLists = 6;
   std::array<void*, kMaxLists> data{};  // null if the item has no tensor in that list
@@ -27,28 +27,33 @@ struct MZ_API TensorListEntry {
                           // elements are left out, so positions have gaps
 };
 
+/** One tensor of each list, or an undefined one; all of one shape and on one device. */
+using TensorTuple = std::array<Tensor, TensorListEntry::kMaxLists>;
+
 /** Elements per unit of work, counted from each tensor's start. The partition depends only on the
  *  tensor sizes. */
 inline constexpr std::int64_t kMultiTensorChunk = 65536;
 
 // ---- optimizer updates --------------------------------------------------------------------------
 
-/** Positions of an update's tensors in a TensorListEntry; states start at kState. */
+/** Positions of an update's tensors in a TensorTuple; states start at kState. The low copy is a
+ *  16-bit copy of the parameter, or undefined. */
 enum UpdateList : std::uint8_t { kParam, kGrad, kLowCopy, kState };
 inline constexpr std::size_t kMaxStates = TensorListEntry::kMaxLists - kState;
 
 /** Settings of a whole step. */
 struct UpdateCall {
-  Factor inv_scale = 1;                      // multiplies the gradients first, in f32 (f64 for f64)
-  const NonfiniteWord* found_inf = nullptr;  // on the device of the lists; not kAllFinite:
-                                             // nothing changes
-  bool write_back = false;                   // stores the multiplied gradients
-  Device device = cpu;                       // of the lists; run_update sets it
+  Factor inv_scale = 1;  // multiplies the gradients first, in f32 (f64 for f64)
+  // On the device of the lists; not kAllFinite: nothing changes.
+  const NonfiniteWord* found_inf = nullptr;
+  bool write_back = false;  // stores the multiplied gradients
+  Device device = cpu;      // of the lists; run_update sets it
 };
 
-/** Runs an update over all items; `settings` is an array of the update's Settings, one per item.
- *  Parameters may be f16, bf16, f32 or f64, gradients too; states are in the parameter's compute
- *  dtype. Each result is rounded once into the parameter and once into the low copy. */
+/** Runs an update over all items; `settings` is an array of the update's Settings, that of an item
+ *  at its index. Parameters may be f16, bf16, f32 or f64, gradients too; states are in the
+ * parameter's compute dtype. Each result is rounded once into the parameter and once into the low
+ * copy. */
 using UpdateKernel = void (*)(std::span<const TensorListEntry> items, const void* settings,
                               const UpdateCall& call);
 
@@ -59,29 +64,23 @@ struct MZ_API UpdateRow {
   std::array<UpdateKernel, kNumDeviceKinds> kernel{};
 };
 
-/** The tensors of one parameter's update. */
-struct MZ_API UpdateTensors {
-  Tensor param;
-  Tensor grad;
-  Tensor low_copy;  // may be undefined
-  std::array<Tensor, kMaxStates> state;
-};
-
-/** Checks and packs the tensors and runs an update. `settings` has one entry of `settings_bytes`
- *  per item. Items without elements are left out. If the tensors of an item have different layouts,
- *  row-major copies are used, with the same results. Bumps the versions of the written tensors.
- *  Errors: ShapeError, DtypeError, DeviceError, Unsupported; nothing is written then. */
-MZ_API void run_update(const UpdateRow& row, std::span<const UpdateTensors> tensors,
-                       const void* settings, std::size_t settings_bytes,
+/** Checks and packs the tensors and runs an update. `settings` is an array of the update's
+ * Settings, one for each of `tensors`. Items without elements are left out. If the tensors of an
+ * item have different layouts, row-major copies are used, with the same results. Bumps the versions
+ * of the written tensors. Errors: ShapeError, DtypeError, DeviceError, Unsupported; nothing is
+ * written then. */
+MZ_API void run_update(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,
                        const UpdateCall& call = {});
+
+class PackedLists;
 
 /** run_update() in two steps: the constructor allocates, run() writes. For several passes of which
  *  none may fail after the first has written. */
 class MZ_API PreparedUpdate {
  public:
-  /** Copies `settings`. Errors: as run_update. */
-  PreparedUpdate(const UpdateRow& row, std::span<const UpdateTensors> tensors, const void* settings,
-                 std::size_t settings_bytes, const UpdateCall& call = {});
+  /** `settings` must outlive this. Errors: as run_update. */
+  PreparedUpdate(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,
+                 const UpdateCall& call = {});
   ~PreparedUpdate();
   PreparedUpdate(const PreparedUpdate&) = delete;
   PreparedUpdate& operator=(const PreparedUpdate&) = delete;
@@ -89,8 +88,10 @@ class MZ_API PreparedUpdate {
   void run() const;
 
  private:
-  struct Work;
-  Owner<Work> work_;
+  const UpdateRow* row_;
+  const void* settings_;
+  UpdateCall call_;
+  Owner<PackedLists> lists_;
 };
 
 // ---- list arithmetic ----------------------------------------------------------------------------
@@ -122,14 +123,14 @@ struct MZ_API FoundInf {
 
 /** Computes out = a x + b y for every item, or out = a x without a y. Precision: in f32 (f64 if out
  *  is f64); products and sum are rounded separately, the result once to out's dtype. Non-finite
- *  values of x are recorded in `found`, if it is defined; results are written anyway. A factor of 1
- *  does not change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written
+ *  values of x are recorded in `found_inf`, if it is defined; results are written anyway. A factor
+ * of 1 does not change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written
  *  then. */
 MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
-                  const FoundInf& found = {});
+                  const FoundInf& found_inf = {});
 
-/** Records in `found` whether a value of x is non-finite. Errors: DtypeError, DeviceError. */
-MZ_API void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found);
+/** Records in `found_inf` whether a value of x is non-finite. Errors: DtypeError, DeviceError. */
+MZ_API void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found_inf);
 
 /** Options of norms(). */
 struct NormOptions {
@@ -156,13 +157,15 @@ class MZ_API PreparedNorms {
   PreparedNorms(const PreparedNorms&) = delete;
   PreparedNorms& operator=(const PreparedNorms&) = delete;
   /** Returns the norms; zeros before run(). */
-  const Norms& result() const;
+  const Norms& result() const { return result_; }
   /** Computes the norms. */
   void run() const;
 
  private:
-  struct Work;
-  Owner<Work> work_;
+  NormOptions options_;
+  Owner<PackedLists> lists_;
+  Norms result_;
+  Tensor workspace_;
 };
 
 /** Returns norms(tensors, options).total in f32, or in f64 if any tensor is f64. */
@@ -182,7 +185,7 @@ struct NormCall {
   double* each;      // each[item.index] is overwritten
   float* found_inf;  // may be null
   Device device;
-  void* room;  // workspace of norm_room() bytes
+  void* workspace;  // of norm_workspace() bytes
 };
 
 /** The list kernels of one kind of device. The lists are x, y and out; for the norm, only x.
@@ -191,7 +194,7 @@ struct MZ_API ListKernels {
   void (*axpby)(std::span<const TensorListEntry> items, const AxpbyCall& call) = nullptr;
   void (*norm)(std::span<const TensorListEntry> items, const NormCall& call) = nullptr;
   /** Returns the size of norm()'s workspace in bytes; a null pointer if it needs none. */
-  std::int64_t (*norm_room)(std::span<const TensorListEntry> items) = nullptr;
+  std::int64_t (*norm_workspace)(std::span<const TensorListEntry> items) = nullptr;
 };
 /** Returns the kernels of a kind of device, for use or registration. */
 MZ_API ListKernels& list_kernels(DeviceKind kind);

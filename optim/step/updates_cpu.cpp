@@ -15,9 +15,9 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
   for_each_chunk(items, 1.0, [&](const Chunk& chunk, std::size_t) {
     const TensorListEntry& item = items[chunk.item];
     if (item.dtype[kParam] == DType::f64)
-      update_f64(std::type_identity<Update>{}, item, chunk, each[chunk.item], call);
+      update_f64(std::type_identity<Update>{}, item, chunk, each[item.index], call);
     else
-      update_in<Update, float>(item, chunk, each[chunk.item], call);
+      update_in<Update, float>(item, chunk, each[item.index], call);
   });
 }
 

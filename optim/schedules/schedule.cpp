@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "../tensor/core/error.h"
-#include "../tensor/text/text.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::optim {
 

@@ -1,5 +1,8 @@
-// The gradients of an optimizer as lists for kernels; and ScopeGradients, which sets earlier ones
-// aside in a scope around a backward pass and adds them again at its end.
+// The gradients of an optimizer under mixed precision: their division by the loss scale, the check
+// for non-finite ones, the agreement of processes that train copies of one model; and
+// ScopeGradients, which sets earlier ones aside in a scope around a backward pass and adds them
+// again at its end.
+//
 // See also: scale_loss.h (the scope).
 #pragma once
 
@@ -13,17 +16,17 @@
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
 #include "../../optim/optimizer.h"
+#include "scale.h"
 
 namespace mezzo::amp {
 
 /** Parameters that a scope has processed. A parameter of several optimizers is processed once. */
 using Seen = std::unordered_set<const TensorImpl*>;
 
-/** The sum of a new gradient x and an earlier one y: out = a x + b y. */
+/** The sum of a new gradient x times a factor and an earlier one y: out = a x + y. */
 struct GradientSum {
   optim::AxpbyTensors tensors;
-  optim::Factor a = 1, b = 1;
-  bool fresh = true;  // x is a new gradient, to be checked for infinities and NaNs
+  optim::Factor a = 1;
 };
 
 /** Returns the gradients of an optimizer's parameters as x, numbered for a NonfiniteWord. With
@@ -40,6 +43,24 @@ using Receivers = std::vector<GradientReceiver*>;
 
 /** Adds the receivers of an optimizer's parameters, each once. */
 void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers);
+
+/** Moves a flag to the memory of a device, and returns it. An undefined one becomes a reset one. */
+const optim::FoundInf& move_to(Device device, optim::FoundInf& found_inf);
+
+/** Computes the sums, with one pass for all that share device and factors; without `out` only
+ *  checks x. Raises `found_inf`, whose flag may be undefined, for new non-finite gradients. Waits
+ * for devices other than that of the flag. */
+void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found_inf);
+
+/** Raises `found_inf` if another process that shares gradients raised its own, so that all take or
+ * skip the step. Returns true if this or another process has gradients. Call it in all processes
+ * once the flag is complete, before a step or the scale depends on it. Does nothing without
+ * receivers. One message of 48 bytes; waits for a flag on a device. Errors: CommError if the
+ * processes have different loss scales. */
+bool agree(const Receivers& receivers, LossScaler& scaler, const optim::FoundInf& found_inf,
+           bool has_gradients = true);
+
+// ---- scopes -------------------------------------------------------------------------------------
 
 /** A gradient from before a scope, with its mark. */
 struct EarlierGradient {
@@ -61,16 +82,12 @@ class ScopeGradients {
   void prepare(optim::Optimizer& optimizer, Seen& seen);
   /** Removes the gradients that prepare() has listed. Allocates nothing. */
   void enter();
-  /** Returns true if a parameter of the optimizer has an earlier gradient. */
-  bool has_stash(const optim::Optimizer& optimizer) const;
   /** Leaves the new gradients scaled, for a later scope to add to. */
   void delay(optim::Optimizer& optimizer, Seen& seen);
-  /** Appends the sums of new and earlier gradients to `sums`: in the masters, or in the parameters
-   *  if `stays_scaled`. `a` returns the factor of new gradients on a device, `b` is that of earlier
-   *  ones in the parameters. `index` identifies the optimizer in a NonfiniteWord. Errors:
+  /** Appends the sums of new gradients, divided by `scale`, and earlier ones to `sums`, in the
+   *  masters where there are some. `index` identifies the optimizer in a NonfiniteWord. Errors:
    *  StateError for a gradient that was not reduced over the processes that train together. */
-  void collect(optim::Optimizer& optimizer, std::size_t index, bool stays_scaled,
-               const std::function<optim::Factor(Device)>& a, const optim::Factor& b, Seen& seen,
+  void collect(optim::Optimizer& optimizer, std::size_t index, const ScaleValue& scale, Seen& seen,
                std::vector<GradientSum>& sums);
   /** Sets the gradients of collect() and discards the stash. */
   void finish(optim::Optimizer& optimizer);
@@ -80,11 +97,9 @@ class ScopeGradients {
   void forget(optim::Optimizer& optimizer);
 
  private:
-  void collect_in_place(const Tensor& param, std::uint32_t number, GradientScale scale,
-                        const std::function<optim::Factor(Device)>& a, const optim::Factor& b,
+  void collect_in_place(const Tensor& param, std::uint32_t number, const ScaleValue& scale,
                         std::vector<GradientSum>& sums);
-  void collect_for_master(const optim::Slot& slot, std::uint32_t number,
-                          const std::function<optim::Factor(Device)>& a,
+  void collect_for_master(const optim::Slot& slot, std::uint32_t number, const ScaleValue& scale,
                           std::vector<GradientSum>& sums);
   EarlierGradient stashed(const Tensor& param) const;
 

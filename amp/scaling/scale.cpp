@@ -1,16 +1,16 @@
-#include "loss_scaler.h"
+#include "scale.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
 
-#include "../../optim/device_step_state.h"
+#include "../../optim/step/step_state.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/ops/elementwise/operators.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
-#include "gradient_check.h"
+#include "gradients.h"
 
 namespace mezzo::amp {
 
@@ -38,11 +38,13 @@ namespace {
 
 ScaleState initial_state(const Properties& properties) {
   const bool dynamic = properties.dynamic();
-  const double least = properties.min_loss_scale.value_or(0), most = properties.max_loss_scale;
-  return {.least = least,
-          .most = most,
-          .dynamic = dynamic,
-          .scale = dynamic ? std::max(std::min(most, 0x1p16), least) : properties.loss_scale};
+  const double min_scale = properties.min_loss_scale.value_or(0),
+               max_scale = properties.max_loss_scale;
+  return {
+      .min_scale = min_scale,
+      .max_scale = max_scale,
+      .dynamic = dynamic,
+      .scale = dynamic ? std::max(std::min(max_scale, 0x1p16), min_scale) : properties.loss_scale};
 }
 
 }  // namespace
@@ -65,16 +67,19 @@ void LossScaler::check(const ScaleState& s) {
                                        .got = str(got),
                                        .expected = std::string(expected)});
   };
-  require(std::isfinite(s.growth) && s.growth > 1, "growth_factor", s.growth, "a number > 1");
-  require(s.backoff > 0 && s.backoff < 1, "backoff_factor", s.backoff, "a number in (0, 1)");
-  require(s.window >= 1, "growth_interval", static_cast<double>(s.window), "at least 1");
+  require(std::isfinite(s.growth_factor) && s.growth_factor > 1, "growth_factor", s.growth_factor,
+          "a number > 1");
+  require(s.backoff_factor > 0 && s.backoff_factor < 1, "backoff_factor", s.backoff_factor,
+          "a number in (0, 1)");
+  require(s.growth_interval >= 1, "growth_interval", static_cast<double>(s.growth_interval),
+          "at least 1");
   require(s.hysteresis >= 1, "hysteresis", static_cast<double>(s.hysteresis), "at least 1");
-  require(s.most > 0, "max_scale", s.most, "a number > 0");
-  require(s.least >= 0 && s.least <= s.most && std::isfinite(s.stored(s.least)), "min_scale",
-          s.least, "a number from 0 to max_scale");
+  require(s.max_scale > 0, "max_scale", s.max_scale, "a number > 0");
+  require(s.min_scale >= 0 && s.min_scale <= s.max_scale && std::isfinite(s.stored(s.min_scale)),
+          "min_scale", s.min_scale, "a number from 0 to max_scale");
   require(is_usable_scale(s.scale), "scale", s.scale, "a number from 2^-126 to 3.4e38");
-  require(s.tolerance >= 0 && s.tolerance <= s.hysteresis, "hysteresis_tracker",
-          static_cast<double>(s.tolerance), "a count up to hysteresis");
+  require(s.hysteresis_left >= 0 && s.hysteresis_left <= s.hysteresis, "hysteresis_tracker",
+          static_cast<double>(s.hysteresis_left), "a count up to hysteresis");
   require(s.unskipped >= 0, "the counter", static_cast<double>(s.unskipped), "at least 0");
 }
 
@@ -209,9 +214,9 @@ Tensor LossScaler::times(const Tensor& x) {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
+void LossScaler::run(ScaleCall call, const optim::FoundInf& found_inf) {
   version_ += call.completes ? 1 : 0;
-  call.found = found.data();
+  call.found_inf = found_inf.data();
   if (device_ == cpu) {
     const ScaleState former = state_;
     call.state = &state_;
@@ -234,8 +239,8 @@ void LossScaler::run(ScaleCall call, const optim::FoundInf& found) {
   if (!Capture::current()) ahead_ = true;
 }
 
-void LossScaler::defer(const optim::FoundInf& found) {
-  pending_ = found;
+void LossScaler::defer(const optim::FoundInf& found_inf) {
+  pending_ = found_inf;
   if (device_ == cpu) finish_pending();
 }
 
@@ -244,17 +249,16 @@ void LossScaler::finish_pending() {
   run({.notes = true, .completes = true, .any = true}, std::exchange(pending_, {}));
 }
 
-void LossScaler::finish_step(optim::DeviceStepState& steps, optim::FoundInf& found,
-                             ScaleCall call) {
-  if (found.word.defined()) amp::move_to(device_, found);
-  if (found.word.defined() && pending_.word.is_same(found.word)) {
+void LossScaler::finish_step(optim::StepState& steps, optim::FoundInf& found_inf, ScaleCall call) {
+  if (found_inf.word.defined()) amp::move_to(device_, found_inf);
+  if (found_inf.word.defined() && pending_.word.is_same(found_inf.word)) {
     pending_ = {};
     call.notes = call.completes = call.any = true;
   }
   if (steps.device() != device_) steps.flush();
   call.step = steps.take_pending();
   call.resets = true;
-  run(call, found);
+  run(call, found_inf);
 }
 
 }  // namespace mezzo::amp

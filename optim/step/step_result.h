@@ -6,11 +6,11 @@
 #include <string_view>
 #include <utility>
 
-#include "../tensor/core/macros.h"
+#include "../../tensor/core/macros.h"
 
 namespace mezzo::optim {
 
-class DeviceStepState;
+class StepState;
 
 /** The result of a step. If the overflow flag that decides on the step is in the memory of a
  *  device, the result is read from there when it is first looked at. */
@@ -28,8 +28,8 @@ class MZ_API StepResult {
   StepResult(Value value = stepped) : value_(value) {}  // NOLINT: implicit on purpose
   /** A result in device memory: of the step after which the optimizer has taken or skipped `steps`
    *  steps; -1 for a step that is being captured. */
-  StepResult(std::shared_ptr<DeviceStepState> device, std::int64_t steps)
-      : value_(stepped), device_(std::move(device)), steps_(steps) {}
+  StepResult(std::shared_ptr<StepState> state, std::int64_t steps)
+      : value_(stepped), state_(std::move(state)), steps_(steps) {}
 
   /** Returns the value. Waits for the device if it is not known. Errors: StateError in a captured
    *  step, where it is never known (see Optimizer::last_result); StateError if the optimizer has
@@ -38,11 +38,11 @@ class MZ_API StepResult {
   /** Returns value(), for comparisons and switch. */
   operator Value() const { return value(); }  // NOLINT: implicit on purpose
   /** Returns true if value() does not wait. */
-  bool is_known() const { return !device_; }
+  bool is_known() const { return !state_; }
 
  private:
   mutable Value value_;
-  mutable std::shared_ptr<DeviceStepState> device_;  // null if the value is known
+  mutable std::shared_ptr<StepState> state_;  // null if the value is known
   std::int64_t steps_ = 0;
 };
 

@@ -1,6 +1,7 @@
-// LossScaler: a loss scale with its counters and history, in the memory of the device that has the
-// gradients. scale_loss and GradScaler work on it.
-// See also: scale_call.h (the update rule, and the kernel call that applies it).
+// The loss scale: ScaleState holds a scale and the rule that updates it, LossScaler keeps it in the
+// memory of the device that has the gradients. scale_loss and GradScaler work on it. Parsed by g++
+// and by nvcc.
+// See also: ../../cuda/kernels/scale_call.cu (the kernel of CUDA devices).
 #pragma once
 
 #include <cstdint>
@@ -11,26 +12,137 @@
 #include <string_view>
 #include <vector>
 
-#include "../../optim/multi_tensor.h"
+#include "../../optim/step/step_record.h"
+#include "../../optim/step/tensor_list.h"
+#include "../../tensor/core/error.h"
 #include "../../tensor/device/capture.h"
 #include "../diagnose/loss_history.h"
 #include "../properties.h"
-#include "scale_call.h"
 
 namespace mezzo::optim {
-class DeviceStepState;
+class StepState;
 }
 
 namespace mezzo::amp {
 
+/** Too many consecutive steps were skipped, or, at a level that skips none, gradients are not
+ *  finite. The message names the step, the first non-finite gradient with the index of the element,
+ *  and since when the loss is not finite. */
+struct MZ_API DivergenceError : AmpError {
+  using AmpError::AmpError;
+};
+
+// ---- the rule -----------------------------------------------------------------------------------
+
+/** The smallest normal f32, the lower bound of every scale: 1 / scale stays finite. */
+inline constexpr double kScaleFloor = 0x1p-126;
+
+/** Returns true for a scale that f32 can hold, and 1 / scale too. */
+inline bool is_usable_scale(double scale) {
+  const auto stored = static_cast<float>(scale);
+  return stored >= kScaleFloor && stored - stored == 0;
+}
+
+/** A loss scale: the rule that updates it, its counters and the check in progress. */
+struct ScaleState {
+  double growth_factor = 2;             // multiplies the scale after clean checks
+  double backoff_factor = 0.5;          // multiplies the scale after an overflow
+  double min_scale = 0;                 // lower bound, besides kScaleFloor
+  double max_scale = HUGE_VAL;          // upper bound
+  std::int64_t growth_interval = 2000;  // checks without overflow in a row before the scale grows
+  std::int64_t hysteresis = 1;          // overflows in a row after which the scale backs off
+  bool dynamic = true;                  // false: checks are only counted
+  bool is_f32 = false;                  // the scale is rounded to f32
+  bool stops_at_max = true;  // growth beyond max_scale is cut to that; false: it is left out
+
+  double scale = 1;                  // what the loss is multiplied by
+  std::int64_t unskipped = 0;        // checks since the last overflow or growth
+  std::int64_t hysteresis_left = 1;  // overflows left until the scale backs off
+  std::int64_t checks = 0;           // all checks
+  std::int64_t overflows = 0;        // checks with an overflow
+  optim::NonfiniteWord first_nonfinite = optim::kAllFinite;  // of the latest check with an overflow
+  optim::NonfiniteWord first = optim::kAllFinite;            // the same of the check in progress
+
+  /** Returns a scale as it is stored. */
+  MZ_HD double stored(double value) const {
+    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  }
+  /** Completes the check: updates scale and counters, if there were gradients (`any`). */
+  MZ_HD void complete(bool any) {
+    const bool overflow = first != optim::kAllFinite;
+    ++checks;
+    if (overflow) {
+      ++overflows;
+      first_nonfinite = first;
+      first = optim::kAllFinite;
+    }
+    if (!overflow && !any) return;
+    if (dynamic && overflow) {
+      unskipped = 0;
+      if (hysteresis_left > 0) --hysteresis_left;
+      if (hysteresis_left > 0) return;
+      const double lower = scale * backoff_factor,
+                   bound = min_scale > kScaleFloor ? min_scale : kScaleFloor;
+      scale = stored(lower > bound ? lower : bound);
+      return;
+    }
+    hysteresis_left = hysteresis;
+    if (unskipped < INT64_MAX) ++unskipped;
+    // unskipped can exceed the interval after a load or a change of the interval.
+    if (!dynamic || unskipped < growth_interval) return;
+    unskipped = 0;
+    const double higher = stored(scale * growth_factor);
+    const bool fits = higher <= max_scale && higher - higher == 0;
+    if (fits || stops_at_max) scale = fits ? higher : max_scale;
+  }
+};
+
+/** The kernel call at the end of a step, and of a check without a step. Pointers refer to memory of
+ *  the device that runs it. */
+struct ScaleCall {
+  static constexpr int kMostRaised = 8;  // flags that one call can raise
+
+  optim::StepCall step = {};                  // counts a step first; nothing by default
+  ScaleState* state = nullptr;                // updated; null: the call only counts a step
+  float* scale32 = nullptr;                   // receives the scale as f32; may be null
+  double* scale64 = nullptr;                  // receives the scale as f64; may be null
+  optim::NonfiniteWord* found_inf = nullptr;  // an overflow flag, see optim::FoundInf; may be null
+  bool notes = false;                         // adds the flag to the check in progress
+  bool resets = false;                        // resets the flag afterwards
+  bool completes = false;                     // completes the check: updates the scale
+  bool any = false;                           // the completed check has gradients
+  optim::NonfiniteWord* raised[kMostRaised] = {};  // flags to raise if `found_inf` is; may be null
+
+  /** Updates the scale. For one thread. */
+  MZ_HD void update() const {
+    if (!state) return;
+    const optim::NonfiniteWord word = found_inf ? *found_inf : optim::kAllFinite;
+    if (notes && word > state->first) state->first = word;
+    for (optim::NonfiniteWord* const flag : raised)
+      if (flag && word > *flag) *flag = word;
+    if (resets && found_inf) *found_inf = optim::kAllFinite;
+    if (!completes) return;
+    state->complete(any);
+    if (scale32) *scale32 = static_cast<float>(state->scale);
+    if (scale64) *scale64 = state->scale;
+  }
+};
+
+/** Runs a call on a device. */
+using ScaleKernel = void (*)(const ScaleCall& call, Device device);
+/** Returns the kernel of a kind of device, for use or registration. */
+MZ_API ScaleKernel& scale_kernel(DeviceKind kind);
+
+// ---- the scaler ---------------------------------------------------------------------------------
+
 /** Optimizers, by what they share with the graphs of captured steps. */
-using OptimizerTable = std::vector<std::shared_ptr<optim::DeviceStepState>>;
+using OptimizerTable = std::vector<std::shared_ptr<optim::StepState>>;
 
 /** The reason of a ScaleEvent. */
 enum class ScaleReason : std::uint8_t {
   /** A gradient was non-finite. The scale may stay due to a bound, hysteresis or a static scale. */
   overflow,
-  growth,    // a window without overflow has passed
+  growth,    // growth_interval checks without overflow have passed
   set,       // the program set the scale
   restored,  // a saved state was loaded
 };
@@ -52,7 +164,6 @@ struct MZ_API ScaleEvent {
   std::string text() const;
 };
 
-class AmpOptimizerState;
 class LossScaler;
 
 /** The value of a loss scale at one time. */
@@ -129,10 +240,8 @@ class MZ_API LossScaler final : public CaptureParticipant,
   std::shared_ptr<OptimizerTable> optimizers;
   /** What events() adds to the name of the next overflow: the process it comes from. */
   std::string overflow_origin;
-  /** The optimizers with a flag that a scope with delay_overflow_check has left to the next one. */
-  std::vector<std::shared_ptr<AmpOptimizerState>> delayed;
-  optim::FoundInf scope_found;  // the flag of scopes that do not use an optimizer's own
-  LossHistory losses;           // that were scaled
+  optim::FoundInf scope_found_inf;  // the flag of scopes that do not use an optimizer's own
+  LossHistory losses;               // that were scaled
   std::function<void()>
       on_abandon;  // called when a capture that uses the scale has failed; or null
 
@@ -147,16 +256,16 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void move_to(Device device);
   /** Runs a call on the scale and a flag, both on one device. Errors: CudaError; Unsupported if it
    *  changes a scale in a captured step that another open scope uses. */
-  void run(ScaleCall call, const optim::FoundInf& found = {});
+  void run(ScaleCall call, const optim::FoundInf& found_inf = {});
   /** Completes the check of a flag beside the scale: on the CPU at once, on a device with
    *  finish_step() or before the scale is read. */
-  void defer(const optim::FoundInf& found);
+  void defer(const optim::FoundInf& found_inf);
   /** Completes the check of a flag given to defer(), if it is pending. */
   void finish_pending();
   /** Counts an optimizer's pending step, completes the check of its flag if that is pending, adds
    *  the flag to the check in progress as `call` says, and resets it: in one kernel call if the
    *  step was on the scale's device. Moves the flag to that device. */
-  void finish_step(optim::DeviceStepState& steps, optim::FoundInf& found, ScaleCall call = {});
+  void finish_step(optim::StepState& steps, optim::FoundInf& found_inf, ScaleCall call = {});
   /** Returns what a scope that uses the present scale holds: until all have released it, checks do
    *  not change the memory that on() returned. */
   std::shared_ptr<void> use() const { return use_; }

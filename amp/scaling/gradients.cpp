@@ -1,9 +1,12 @@
-#include "scope_gradients.h"
+#include "gradients.h"
 
 #include <algorithm>
+#include <array>
 
 #include "../../autograd/node.h"
+#include "../../tensor/core/error.h"
 #include "../../tensor/device/capture.h"
+#include "../../tensor/memory/transfer.h"
 #include "../../tensor/ops/create.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
@@ -11,6 +14,8 @@
 
 namespace mezzo::amp {
 
+using optim::FoundInf;
+using optim::NonfiniteWord;
 using optim::Optimizer;
 using optim::Slot;
 
@@ -72,6 +77,102 @@ void add_receivers(const Optimizer& optimizer, Receivers& receivers) {
         receivers.push_back(receiver);
 }
 
+const FoundInf& move_to(Device device, FoundInf& found_inf) {
+  if (found_inf.word.defined() && found_inf.word.device() == device) return found_inf;
+  const FoundInf moved = FoundInf::reset_on(device);
+  if (found_inf.word.defined()) moved.word.copy_(found_inf.word);
+  return found_inf = moved;
+}
+
+void unscale(std::vector<GradientSum> sums, const FoundInf& found_inf) {
+  while (!sums.empty()) {
+    const GradientSum head = sums.front();
+    const Device device = head.tensors.x.device();
+    const auto rest = std::stable_partition(sums.begin(), sums.end(), [&](const GradientSum& item) {
+      return item.tensors.x.device() == device && item.a == head.a;
+    });
+    std::vector<optim::AxpbyTensors> items;
+    for (auto item = sums.begin(); item != rest; ++item) items.push_back(item->tensors);
+    const bool elsewhere = found_inf.word.defined() && device != found_inf.word.device();
+    const FoundInf here = elsewhere ? FoundInf::reset_on(device) : found_inf;
+    if (head.tensors.out.defined())
+      optim::axpby(items, head.a, 1, here);
+    else
+      optim::check_finite(items, here);
+    if (elsewhere && here.raised()) {
+      const NonfiniteWord first = std::max(here.location(), found_inf.location());
+      upload(found_inf.word, &first, sizeof first);
+    }
+    sums.erase(sums.begin(), rest);
+  }
+}
+
+// ---- several processes --------------------------------------------------------------------------
+
+namespace {
+
+// What one process tells the others, as numbers.
+constexpr std::size_t kHasGradients = 0;
+constexpr std::size_t kScale = 1;           // the loss scale
+constexpr std::size_t kChecks = 2;          // the scaler's number of checks
+constexpr std::size_t kLocal = 3;           // 1: its own gradients overflowed; 0: not; -1: unknown
+constexpr std::size_t kHigh = 4, kLow = 5;  // the halves of the overflow flag
+constexpr std::size_t kNumbers = 6;         // in all
+
+void require_one_scale(std::span<const double> all) {
+  for (std::size_t r = kNumbers; r < all.size(); r += kNumbers)
+    if (all[r + kScale] != all[kScale] || all[r + kChecks] != all[kChecks])
+      fail<CommError>("amp", {.what = "the loss scale differs",
+                              .got = str(all[kScale], " on rank 0 after ", all[kChecks],
+                                         " checks, ", all[r + kScale], " on rank ", r / kNumbers,
+                                         " after ", all[r + kChecks], " checks")});
+}
+
+/** Returns where the first process was that had the overflow in its own gradients. */
+std::string origin_of(std::span<const double> all) {
+  for (std::size_t r = 0; r < all.size(); r += kNumbers)
+    if (all[r + kLocal] < 0) return {};
+  for (std::size_t r = 0; r < all.size(); r += kNumbers)
+    if (all[r + kLocal] > 0) return str(", first on rank ", r / kNumbers);
+  return ", on no rank alone: in the sum";
+}
+
+double found_local_overflow(const Receivers& receivers) {
+  bool is_known = true, any = false;
+  for (GradientReceiver* const receiver : receivers) {
+    const std::optional<bool> one = receiver->found_local_overflow();
+    is_known = is_known && one.has_value();
+    any = any || one.value_or(false);
+  }
+  return any ? 1 : is_known ? 0 : -1;
+}
+
+}  // namespace
+
+bool agree(const Receivers& receivers, LossScaler& scaler, const FoundInf& found_inf,
+           bool has_gradients) {
+  if (receivers.empty()) return has_gradients;
+  NonfiniteWord first = found_inf.location();
+  const std::array<double, kNumbers> mine{has_gradients ? 1.0 : 0.0,
+                                          scaler.loss_scale(),
+                                          static_cast<double>(scaler.state().checks),
+                                          found_local_overflow(receivers),
+                                          static_cast<double>(first >> 32),
+                                          static_cast<double>(first & 0xffffffff)};
+  const std::vector<double> all = receivers[0]->gather(mine);
+  require_one_scale(all);
+  for (std::size_t r = 0; r < all.size(); r += kNumbers) {
+    has_gradients = has_gradients || all[r + kHasGradients] != 0;
+    first = std::max(first, static_cast<NonfiniteWord>(all[r + kHigh]) << 32 |
+                                static_cast<NonfiniteWord>(all[r + kLow]));
+  }
+  if (first != optim::kAllFinite) {
+    scaler.overflow_origin = origin_of(all);
+    upload(found_inf.word, &first, sizeof first);
+  }
+  return has_gradients;
+}
+
 // ---- scopes -------------------------------------------------------------------------------------
 
 void ScopeGradients::prepare(Optimizer& optimizer, Seen& seen) {
@@ -95,14 +196,6 @@ void ScopeGradients::enter() {
   entered_.clear();
 }
 
-bool ScopeGradients::has_stash(const Optimizer& optimizer) const {
-  bool any = false;
-  if (!stash_->empty())
-    each_slot(optimizer,
-              [&](const Slot& slot) { any = any || stash_->count(slot.param.impl()) > 0; });
-  return any;
-}
-
 EarlierGradient ScopeGradients::stashed(const Tensor& param) const {
   const auto found = stash_->find(param.impl());
   return found == stash_->end() ? EarlierGradient{} : found->second;
@@ -119,8 +212,7 @@ void ScopeGradients::delay(Optimizer& optimizer, Seen& seen) {
   });
 }
 
-void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, bool stays_scaled,
-                             const std::function<optim::Factor(Device)>& a, const optim::Factor& b,
+void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, const ScaleValue& scale,
                              Seen& seen, std::vector<GradientSum>& sums) {
   std::size_t position = 0;
   each_slot(optimizer, [&](Slot& slot) {
@@ -128,53 +220,39 @@ void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, bool stays
     if (!seen.insert(slot.param.impl()).second) return;
     require_reduced(slot.param, "amp::scale_loss",
                     "pass delay_unscale, or leave no_sync before the last scope");
-    if (through_master(slot) && !stays_scaled)
-      collect_for_master(slot, number, a, sums);
-    else
-      collect_in_place(slot.param, number,
-                       stays_scaled ? GradientScale::kept : GradientScale::plain, a, b, sums);
+    if (!slot.param.grad().defined()) {
+      if (const EarlierGradient earlier = stashed(slot.param); earlier.grad.defined())
+        kept_.push_back(earlier);
+    } else if (through_master(slot)) {
+      collect_for_master(slot, number, scale, sums);
+    } else {
+      collect_in_place(slot.param, number, scale, sums);
+    }
   });
 }
 
 void ScopeGradients::collect_for_master(const Slot& slot, std::uint32_t number,
-                                        const std::function<optim::Factor(Device)>& a,
-                                        std::vector<GradientSum>& sums) {
-  if (!slot.param.grad().defined()) {
-    if (const EarlierGradient earlier = stashed(slot.param); earlier.grad.defined())
-      kept_.push_back(earlier);
-    return;
-  }
+                                        const ScaleValue& scale, std::vector<GradientSum>& sums) {
   const ReceivedGradient received = received_gradient(slot.param);
   const Tensor grad = received.wide.defined() ? received.wide : slot.param.grad();
   const Tensor former = slot.master.grad(),
                out = former.defined() ? former : new_gradient(slot.master);
-  sums.push_back({{grad, former, out, number}, a(grad.device()) * received.factor});
+  sums.push_back({{grad, former, out, number}, scale.inverse(grad.device()) * received.factor});
   (void)grad_state(slot.master);  // allocates it now: finish() must not allocate
   results_.push_back({slot.master, out, GradientScale::unscaled});
   results_.push_back({slot.param, slot.param.grad(), GradientScale::in_master});
 }
 
 void ScopeGradients::collect_in_place(const Tensor& param, std::uint32_t number,
-                                      GradientScale scale,
-                                      const std::function<optim::Factor(Device)>& a,
-                                      const optim::Factor& b, std::vector<GradientSum>& sums) {
-  const EarlierGradient earlier = stashed(param);
-  const Tensor grad = param.grad(), former = earlier.grad;
-  if (grad.defined()) {
-    // A captured step accumulates in the memory that the next replay reads.
-    const bool in_former = former.defined() && Capture::current() &&
-                           same_dense_layout(former, former) && !former.requires_grad();
-    const Tensor x = dense(grad), out = in_former ? former : x;
-    sums.push_back(
-        {{x, former, out, number}, a(param.device()) * received_gradient(param).factor, b});
-    results_.push_back({param, out, scale});
-  } else if (former.defined()) {
-    const bool stays = b == optim::Factor(1);
-    if (stays) return kept_.push_back(earlier);
-    const Tensor out = dense(former);
-    sums.push_back({{out, {}, out, number}, b, 0, false});
-    results_.push_back({param, out, scale});
-  }
+                                      const ScaleValue& scale, std::vector<GradientSum>& sums) {
+  const Tensor former = stashed(param).grad, x = dense(param.grad());
+  // A captured step accumulates in the memory that the next replay reads.
+  const bool in_former = former.defined() && Capture::current() &&
+                         same_dense_layout(former, former) && !former.requires_grad();
+  const Tensor out = in_former ? former : x;
+  sums.push_back(
+      {{x, former, out, number}, scale.inverse(param.device()) * received_gradient(param).factor});
+  results_.push_back({param, out, GradientScale::plain});
 }
 
 void ScopeGradients::finish(Optimizer& optimizer) {

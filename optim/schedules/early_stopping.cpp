@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "../tensor/core/error.h"
-#include "../tensor/text/text.h"
+#include "../../tensor/core/error.h"
+#include "../../tensor/text/text.h"
 
 namespace mezzo::optim {
 

@@ -1,0 +1,381 @@
+#include "step_state.h"
+
+#include <algorithm>
+#include <array>
+
+#include "../../tensor/text/text.h"
+#include "../optimizer.h"
+
+namespace mezzo::optim {
+
+StepKernel& step_kernel(DeviceKind kind) {
+  static std::array<StepKernel, kNumDeviceKinds> kernels{
+      [](const StepCall& call, Device) { call.run(0, 1); }};
+  return kernels[static_cast<std::size_t>(kind)];
+}
+
+/** The steps of an optimizer in one captured graph. Uploads before each replay what has changed on
+ *  the host, and counts the steps of the replay. Checks that the optimizer's tensors have the
+ *  addresses that the graph recorded: memory that was freed since may belong to other tensors. */
+class CapturedSteps final : public CaptureParticipant {
+ public:
+  explicit CapturedSteps(std::shared_ptr<StepState> state) : state_(std::move(state)) {}
+
+  std::int64_t steps = 0;  // in one replay
+
+  void finish_capture() override;
+  void abandon_capture() noexcept override;
+  void before_replay() override;
+  void after_replay() override;
+
+ private:
+  std::shared_ptr<StepState> state_;
+  std::vector<const void*> addresses_;
+};
+
+Optimizer& StepState::optimizer() const {
+  if (!optimizer_)
+    fail<StateError>("Graph.replay", {.what = "an optimizer of the captured step was destroyed",
+                                      .hint = "keep it alive as long as the graph"});
+  return *optimizer_;
+}
+
+// ---- the memory ---------------------------------------------------------------------------------
+
+std::vector<std::size_t> StepState::firsts() const {
+  std::vector<std::size_t> firsts{0};
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
+    firsts.push_back(firsts.back() + optimizer().slots(group).size());
+  return firsts;
+}
+
+std::vector<std::pair<double, double>> StepState::betas() const {
+  std::vector<std::pair<double, double>> betas;
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
+    betas.push_back(optimizer().corrected_betas(group));
+  return betas;
+}
+
+void StepState::allocate(Device to) {
+  std::vector<std::size_t> first = firsts();
+  const bool stays = record_memory_.defined() && device() == to;
+  const Tensor record = stays ? record_memory_ : record_tensor<StepRecord>(1, to);
+  if (!stays || first != first_) {
+    const NoCapturePool lasting;
+    const auto groups = static_cast<std::int64_t>(first.size()) - 1;
+    const Tensor counters =
+        record_tensor<UpdateCounter>(static_cast<std::int64_t>(first.back()), to);
+    values_ = {counters, empty_tensor({groups}, DType::f64, to)};
+    sent_rates_.clear();
+  }
+  record_memory_ = record;
+  first_ = std::move(first);
+  betas_ = betas();
+}
+
+void StepState::send_counters() {
+  std::vector<UpdateCounter> counters;
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group) {
+    const auto [beta1, beta2] = optimizer().corrected_betas(group);
+    for (const Slot& slot : optimizer().slots(group))
+      counters.emplace_back(UpdateCounter{.beta1 = beta1, .beta2 = beta2, .steps = slot.steps})
+          .prepare();
+  }
+  upload(values_.counters, counters.data(), counters.size() * sizeof(UpdateCounter));
+}
+
+void StepState::send() {
+  if (!current_) {
+    send_counters();
+    upload(record_memory_, &record_, sizeof record_);
+    current_ = true;
+  }
+  std::vector<double> rates;
+  for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
+    rates.push_back(optimizer().lr(group));
+  if (rates == sent_rates_) return;
+  upload(values_.rates, rates.data(), rates.size() * sizeof(double));
+  sent_rates_ = std::move(rates);
+}
+
+void StepState::receive_counters() {
+  std::vector<UpdateCounter> downloaded;
+  const auto* counters = static_cast<const UpdateCounter*>(values_.counters.raw_data());
+  if (device() != cpu) {
+    downloaded.resize(first_.back());
+    download(values_.counters, downloaded.data(), downloaded.size() * sizeof(UpdateCounter));
+    counters = downloaded.data();
+  }
+  std::size_t i = 0;
+  for (std::size_t group = 0; group + 1 < first_.size(); ++group)
+    for (Slot& slot : optimizer_->slots(group))
+      if (i < first_.back()) slot.steps = counters[i++].steps;
+}
+
+// ---- steps --------------------------------------------------------------------------------------
+
+void StepState::start(std::span<ParamUpdate> updates) {
+  const auto device_of = [](const ParamUpdate& u) { return u.tensors[kGrad].device(); };
+  Device to = device_of(updates[0]);
+  for (const ParamUpdate& u : updates)
+    if (device_of(u) != to) to = cpu;
+  const bool capturing = Capture::current() != nullptr;
+  const bool fits =
+      record_memory_.defined() && device() == to && firsts() == first_ && betas() == betas_;
+  Capture::require_prepared("step", !pending_ && (fits || !ahead_),
+                            "an optimizer has changed since its last step");
+  if (!capturing) flush();
+  if (!fits) {
+    sync_to_host();
+    current_ = false;
+    allocate(to);
+  }
+  if (capturing)
+    join_capture();
+  else
+    send();
+  copies_.clear();
+  const auto values_on = [&](Device there) -> const Values& {
+    if (there == to) return values_;
+    for (const Values& copy : copies_)
+      if (copy.counters.device() == there) return copy;
+    copies_.push_back({values_.counters.to(there), values_.rates.to(there)});
+    return copies_.back();
+  };
+  for (ParamUpdate& u : updates) {
+    const Values& values = values_on(device_of(u));
+    u.time = {
+        values.rates.data<double>() + u.group,
+        static_cast<const UpdateCounter*>(values.counters.raw_data()) + first_[u.group] + u.index};
+  }
+}
+
+std::vector<StepCall> StepState::count_of(std::span<const ParamUpdate> updates,
+                                          const FoundInf& found_inf) const {
+  constexpr std::size_t kMost = StepCall::kMost;
+  const std::size_t count = first_.back();
+  std::vector<StepCall> calls(std::max<std::size_t>(1, (count + kMost - 1) / kMost));
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i].counters = static_cast<UpdateCounter*>(values_.counters.raw_data()) + i * kMost;
+    calls[i].count = static_cast<std::int32_t>(std::min(count - i * kMost, kMost));
+    calls[i].found_inf = found_inf.data();
+  }
+  for (const ParamUpdate& u : updates) {
+    const std::size_t i = first_[u.group] + u.index;
+    calls[i / kMost].updated[i % kMost / 64] |= std::uint64_t{1} << (i % 64);
+  }
+  calls.back().record = static_cast<StepRecord*>(record_memory_.raw_data());
+  calls.back().limit = skip_limit_;
+  return calls;
+}
+
+std::int64_t StepState::defer(std::span<const StepCall> count, const FoundInf& found_inf) {
+  for (const StepCall& call : count) {
+    flush();
+    pending_ = call;
+  }
+  pending_flag_ = found_inf;
+  if (recording_) {
+    ++recording_->steps;
+    return -1;
+  }
+  run_ahead(1);
+  return steps_ahead_;
+}
+
+void StepState::run_ahead(std::int64_t steps) {
+  if (!ahead_) steps_ahead_ = record_.steps;
+  steps_ahead_ += steps;
+  ahead_ = true;
+}
+
+void StepState::flush() {
+  if (pending_) step_kernel(device().kind)(take_pending(), device());
+}
+
+void StepState::count_on_host(bool skipped) {
+  sync_to_host();
+  record_.note(skipped, skip_limit_);
+  host_moved();
+}
+
+void StepState::finish(bool deferred) {
+  if (!ahead_ || device() == cpu) {
+    sync_to_host();
+    notify(record_);
+  } else if (deferred && !Capture::current()) {
+    poll(1);
+  }
+}
+
+// ---- the host's copy ----------------------------------------------------------------------------
+
+void StepState::sync_to_host() {
+  if (!ahead_) return;
+  flush();
+  StepRecord record;
+  if (optimizer_) receive_counters();
+  download(record_memory_, &record, sizeof record);
+  record_ = record;
+  ahead_ = false;
+  if (!optimizer_) return;
+  optimizer_->last_result_ = record.was_skipped(0) ? StepResult::skipped : StepResult::stepped;
+  notify(record);
+}
+
+namespace {
+
+bool is_same(const std::weak_ptr<OptimizerHooks>& a, const std::weak_ptr<OptimizerHooks>& b) {
+  return !a.owner_before(b) && !b.owner_before(a);
+}
+
+}  // namespace
+
+void StepState::observe(const std::weak_ptr<OptimizerHooks>& observer, std::int64_t skip_limit) {
+  if (!is_same(observer, observer_) && !observer_.expired()) {
+    Capture::require_prepared("step", !ahead_, "another scaler has stepped the optimizer");
+    sync_to_host();
+    std::erase_if(former_observers_, [](const auto& former) { return former.first.expired(); });
+    former_observers_.emplace_back(observer_, record_.consecutive_skips);
+    record_.consecutive_skips = 0;
+    const auto known =
+        std::find_if(former_observers_.begin(), former_observers_.end(),
+                     [&](const auto& former) { return is_same(former.first, observer); });
+    if (known != former_observers_.end()) {
+      record_.consecutive_skips = known->second;
+      former_observers_.erase(known);
+    }
+    host_moved();
+  }
+  observer_ = observer;
+  skip_limit_ = skip_limit;
+}
+
+void StepState::notify(const StepRecord& now) {
+  if (now.steps < reported_.steps) return;  // a read of poll() that was started before sync_to_host
+  const StepRecord known = std::exchange(reported_, now);
+  const std::int64_t skips = now.skipped - known.skipped;
+  if (skips <= 0) return;
+  const bool diverged = now.divergences != known.divergences;
+  if (const auto observer = observer_.lock())
+    observer->skips_found(optimizer(), skips, diverged ? now.skips_at_divergence : 0);
+}
+
+void StepState::poll(std::int64_t steps) {
+  since_read_ += steps;
+  const bool is_due = since_read_ >= kPollSteps;
+  std::unique_ptr<AsyncRead> former;
+  if (read_ && (is_due || read_->arrived())) former = std::move(read_);
+  if (is_due) {
+    flush();
+    read_ = read_later(record_memory_, sizeof(StepRecord));
+    since_read_ = 0;
+  }
+  if (!former) return;
+  former->wait();
+  const auto& record = *static_cast<const StepRecord*>(former->data());
+  // An error covers all steps so far, so that the next ones do not report them again.
+  if (record.steps > reported_.steps && record.divergences != reported_.divergences) sync_to_host();
+  notify(record);
+}
+
+bool StepState::was_skipped(std::int64_t steps) {
+  sync_to_host();
+  const std::int64_t age = record_.steps - steps;
+  if (age >= StepResult::kKept)
+    fail<StateError>("StepResult", {.what = "the result is too old",
+                                    .got = str(age, " later steps"),
+                                    .expected = str("fewer than ", StepResult::kKept),
+                                    .hint = "look at a result before the next step"});
+  return record_.was_skipped(age);
+}
+
+StepResult::Value StepResult::value() const {
+  if (!state_) return value_;
+  if (steps_ < 0 || Capture::current())
+    fail<StateError>("StepResult",
+                     {.what = "the overflow flag is unknown while a step is being captured",
+                      .hint = "look at optimizer.last_result() after a replay"});
+  value_ = state_->was_skipped(steps_) ? skipped : stepped;
+  state_.reset();
+  return value_;
+}
+
+std::string_view name(StepResult::Value result) {
+  constexpr std::array<std::string_view, 3> names{"stepped", "skipped", "no_grads"};
+  return names[result];
+}
+
+// ---- captured steps -----------------------------------------------------------------------------
+
+void StepState::join_capture() {
+  Capture* const capture = Capture::current();
+  if (!capture) return;
+  if (!recording_) recording_ = std::make_shared<CapturedSteps>(shared_from_this());
+  capture->join(recording_);
+}
+
+void StepState::end_capture() noexcept {
+  pending_.reset();
+  recording_.reset();
+}
+
+namespace {
+
+/** Returns the addresses of an optimizer's parameters, masters and states. */
+std::vector<const void*> addresses_of(const Optimizer& optimizer) {
+  std::vector<const void*> addresses;
+  const auto add = [&](const Tensor& x) {
+    addresses.push_back(x.defined() ? x.raw_data() : nullptr);
+  };
+  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
+    for (const Slot& slot : optimizer.slots(group)) {
+      add(slot.param);
+      add(slot.master);
+      for (const Tensor& state : slot.state) add(state);
+    }
+  return addresses;
+}
+
+}  // namespace
+
+void CapturedSteps::finish_capture() {
+  state_->flush();
+  state_->end_capture();
+  addresses_ = addresses_of(state_->optimizer());
+}
+
+void CapturedSteps::abandon_capture() noexcept {
+  state_->end_capture();
+  Optimizer* const optimizer = state_->owner();
+  if (!optimizer) return;
+  if (OptimizerHooks* hooks = optimizer->hooks()) hooks->capture_abandoned(*optimizer);
+}
+
+void CapturedSteps::before_replay() {
+  Optimizer& optimizer = state_->optimizer();
+  if (const std::size_t count = state_->firsts().back(); count != state_->first_.back())
+    fail<StateError>("Graph.replay",
+                     {.what = "parameters were added to an optimizer since the step was captured",
+                      .got = str(count, " parameters"),
+                      .expected = str(state_->first_.back()),
+                      .hint = "capture the step again"});
+  state_->flush();
+  if (OptimizerHooks* hooks = optimizer.hooks()) hooks->before_replay(optimizer);
+  state_->send();
+  if (addresses_of(optimizer) == addresses_) return;
+  fail<StateError>(
+      "Graph.replay",
+      {.what = "the memory of an optimizer's parameters or states has changed since the capture",
+       .hint = "capture the step again after moving or converting a model, or dropping states"});
+}
+
+void CapturedSteps::after_replay() {
+  Optimizer& optimizer = state_->optimizer();
+  state_->run_ahead(steps);
+  optimizer.written();
+  if (OptimizerHooks* hooks = optimizer.hooks()) hooks->after_replay(optimizer);
+  state_->poll(steps);
+}
+
+}  // namespace mezzo::optim

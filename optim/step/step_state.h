@@ -1,0 +1,139 @@
+// StepState: the counters, learning rates and step results of an optimizer, in the memory of the
+// device that updates: the CPU's too. Steps whose overflow flag is on a device are taken or skipped
+// there while the host goes on; captured steps read what the host has changed since.
+// See also: step_record.h (what the kernels see of it).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "../../tensor/device/capture.h"
+#include "../../tensor/memory/transfer.h"
+#include "step_record.h"
+#include "tensor_list.h"
+
+namespace mezzo::optim {
+
+class CapturedSteps;
+class Optimizer;
+class OptimizerHooks;
+struct ParamUpdate;
+
+/** The state of an optimizer's steps: in the memory of the device that updates, with the host's
+ * copy of it, which is Slot::steps and a StepRecord. Shared by the optimizer and the graphs of
+ * captured steps. */
+class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
+ public:
+  explicit StepState(Optimizer& optimizer) : optimizer_(&optimizer) {}
+  /** Called when the optimizer is destroyed. */
+  void detach() { optimizer_ = nullptr; }
+  /** Returns the optimizer; null after it was destroyed. */
+  Optimizer* owner() const { return optimizer_; }
+  /** Returns the optimizer. Errors: StateError in the name of a replay if it was destroyed. */
+  Optimizer& optimizer() const;
+  /** Returns the device; the CPU before the first step. */
+  Device device() const { return record_memory_.defined() ? record_memory_.device() : cpu; }
+
+  // ---- steps ------------------------------------------------------------------------------------
+  /** Prepares a step: moves the state to the device of the gradients, the CPU if they are on
+   *  several, uploads what has changed on the host (in a captured step, each replay does that), and
+   *  sets ParamUpdate::time. Errors: CapturePostponed, OutOfMemory. */
+  void start(std::span<ParamUpdate> updates);
+  /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
+   *  undefined. */
+  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates,
+                                 const FoundInf& found_inf) const;
+  /** Runs the calls that count a step, except for the last, which it keeps with its flag for
+   *  take_pending() or flush(). Returns the number of steps after it, for was_skipped(); -1 in a
+   *  capture. Allocates nothing. */
+  std::int64_t defer(std::span<const StepCall> count, const FoundInf& found_inf);
+  /** Returns the call that counts the pending step, for the caller to combine with other work; one
+   *  that does nothing if no step is pending. */
+  StepCall take_pending() { return std::exchange(pending_, {}).value_or(StepCall{}); }
+  /** Counts the pending step. */
+  void flush();
+  /** Counts a step that the host has taken or skipped. */
+  void count_on_host(bool skipped);
+  /** Called at the end of a step: reports it to the observer if the host has its result, later, as
+   *  poll(), if it is `deferred`. */
+  void finish(bool deferred);
+
+  // ---- the host's copy --------------------------------------------------------------------------
+  /** Copies the counters and results to the host. Waits for the device if its state is newer. */
+  void sync_to_host();
+  /** Marks the device's state as stale, after the host's has changed. */
+  void host_moved() { current_ = false; }
+  /** Returns the host's record, as of the latest sync_to_host(). */
+  StepRecord& record() { return record_; }
+  /** Returns true if the step was skipped after which the optimizer had `steps` steps. Waits for
+   *  the device if its state is newer. Errors: StateError if StepResult::kKept more steps were
+   *  taken. */
+  bool was_skipped(std::int64_t steps);
+  /** Sets the observer of skipped steps, and how many consecutive ones are a divergence; 0: no
+   *  limit. Each observer has a count of its own. Waits for the device if another observer's steps
+   *  are not known yet. Errors: CapturePostponed in that case; those of
+   *  OptimizerHooks::skips_found. */
+  void observe(const std::weak_ptr<OptimizerHooks>& observer, std::int64_t skip_limit);
+  /** Number of steps between two reads of poll(). Each step is reported before 2 * kPollSteps later
+   *  ones are taken; a replay that takes several steps reports after them. */
+  static constexpr std::int64_t kPollSteps = 50;
+
+  // ---- captured steps ---------------------------------------------------------------------------
+  /** Joins the capture in progress, if any. */
+  void join_capture();
+
+ private:
+  friend class CapturedSteps;
+  /** Reads the record asynchronously every kPollSteps steps, and reports it once it has arrived, at
+   *  the latest when the next read is due: waits only if the device is kPollSteps steps behind.
+   *  Call it after `steps` steps on the device. Errors: CudaError, OutOfMemory; those of
+   *  OptimizerHooks::skips_found. */
+  void poll(std::int64_t steps);
+  /** Reports new skips in a record of the steps to the observer. */
+  void notify(const StepRecord& now);
+  /** Counts steps that the device takes or skips and that the host's record does not have yet. */
+  void run_ahead(std::int64_t steps);
+  /** Uploads what has changed on the host. */
+  void send();
+  void send_counters();
+  /** Copies the counters to the slots. Waits for the device. */
+  void receive_counters();
+  /** Makes the memory fit the optimizer's groups, with the values undefined if it was replaced. */
+  void allocate(Device device);
+  /** Returns the index of each group's first counter, and the number of counters. */
+  std::vector<std::size_t> firsts() const;
+  std::vector<std::pair<double, double>> betas() const;
+  void end_capture() noexcept;
+
+  /** The counters and learning rates on a device. */
+  struct Values {
+    Tensor counters, rates;
+  };
+
+  Optimizer* optimizer_;
+  StepRecord record_;                             // the host's
+  std::vector<std::size_t> first_;                // firsts() of the memory
+  std::vector<std::pair<double, double>> betas_;  // of the counters
+  Tensor record_memory_;
+  Values values_;
+  std::vector<Values> copies_;  // for gradients on other devices
+  std::vector<double> sent_rates_;
+  bool current_ = false;             // the device's state is as new as the host's, or newer
+  bool ahead_ = false;               // the device's state is newer
+  std::int64_t steps_ahead_ = 0;     // while ahead_: steps that the device will have counted
+  std::optional<StepCall> pending_;  // counts a step; empty: no step is pending
+  FoundInf pending_flag_;            // keeps the memory alive that it reads
+  std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
+  std::weak_ptr<OptimizerHooks> observer_;
+  std::int64_t skip_limit_ = 0;
+  // Other observers with their consecutive skips.
+  std::vector<std::pair<std::weak_ptr<OptimizerHooks>, std::int64_t>> former_observers_;
+  StepRecord reported_;              // the latest record given to notify()
+  std::int64_t since_read_ = 0;      // steps after the start of the latest read of poll()
+  std::unique_ptr<AsyncRead> read_;  // of poll(), not reported yet; may be null
+};
+
+}  // namespace mezzo::optim
