@@ -33,9 +33,8 @@ struct MZ_API AutogradState {
 /** A tensor's role in a pair of a 16-bit parameter and the f32 master that is updated in its
  *  place. */
 enum class Twin : std::uint8_t {
-  none,         // not part of a pair
-  low,          // the 16-bit parameter; its gradient is scaled
-  bare_master,  // the f32 master, without a gradient: the parameter has it, still scaled
+  none,  // not part of a pair, or its f32 master
+  low,   // the 16-bit parameter; its gradient is scaled
 };
 
 /** The shared state behind Tensor handles. Internal to tensor/ and autograd/. */

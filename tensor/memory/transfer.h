@@ -1,5 +1,5 @@
 // Transfers the bytes of plain structs between the host and a tensor's memory on any device.
-// See also: ../../optim/device_step_state.h (a struct on the device).
+// See also: ../../optim/step/step_state.h (a struct on the device).
 #pragma once
 
 #include <memory>
