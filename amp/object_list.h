@@ -19,15 +19,11 @@ namespace detail {
 
 /** A Base, or a wrapper that converts to a reference to one, as LARC does to its optimizer. */
 template <class Base, class T>
-concept IsA = std::convertible_to < std::remove_reference_t<T>
-&, Base& > ;
+concept IsA = std::convertible_to<std::remove_reference_t<T>&, Base&>;
 
 /** A raw or smart pointer, or a reference_wrapper. */
 template <class Base, class T>
-concept RefersTo = requires(T& v) {
-  requires IsA<Base, decltype(*v)>;
-}
-|| requires(T& v) {
+concept RefersTo = requires(T& v) { requires IsA<Base, decltype(*v)>; } || requires(T& v) {
   requires IsA<Base, decltype(v.get())> && !std::is_pointer_v<decltype(v.get())>;
 };
 
@@ -59,7 +55,7 @@ inline constexpr bool kTupleOf<Base, std::tuple<Ts...>> =
     (OneOf<Base, std::remove_reference_t<Ts>> && ...);
 template <class Base, class A, class B>
 inline constexpr bool kTupleOf<Base, std::pair<A, B>> =
-    OneOf<Base, std::remove_reference_t<A>>&& OneOf<Base, std::remove_reference_t<B>>;
+    OneOf<Base, std::remove_reference_t<A>> && OneOf<Base, std::remove_reference_t<B>>;
 
 }  // namespace detail
 
@@ -72,16 +68,17 @@ template <class Base> class ObjectList : public std::vector<Base*> {
  public:
   ObjectList() = default;
   template <class T>
-  requires(detail::IsA<Base, T>) ObjectList(T&& object)
-      : List{&static_cast<Base&>(object)} {}  // NOLINT: conversion is the point
+  requires(detail::IsA<Base, T>)
+  ObjectList(T&& object) : List{&static_cast<Base&>(object)} {}  // NOLINT: conversion is the point
   template <class T>
   requires(!detail::IsA<Base, T> && !std::same_as<std::remove_cvref_t<T>, ObjectList> &&
-           detail::RangeOf<Base, std::remove_reference_t<T>>) ObjectList(T&& range) {  // NOLINT
+           detail::RangeOf<Base, std::remove_reference_t<T>>)
+  ObjectList(T&& range) {  // NOLINT
     for (auto&& entry : range) this->push_back(detail::address<Base>(entry));
   }
   template <class T>
   requires(!detail::IsA<Base, T> && detail::kTupleOf<Base, std::remove_cvref_t<T>>)
-      ObjectList(T&& tuple) {  // NOLINT
+  ObjectList(T&& tuple) {  // NOLINT
     std::apply([this](auto&... entry) { (this->push_back(detail::address<Base>(entry)), ...); },
                tuple);
   }

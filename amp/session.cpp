@@ -53,8 +53,7 @@ void refuse_wrapped(const nn::Module& model) {
 }
 
 void check_models(const ModelList& models, const Properties& properties) {
-  refuse_duplicates(
-      models, [](const nn::Module& m) { return &m.state(); }, "model");
+  refuse_duplicates(models, [](const nn::Module& m) { return &m.state(); }, "model");
   for (const nn::Module* model : models)
     for (const nn::Module& module : model->modules())
       if (module.attached_to())
@@ -136,8 +135,7 @@ void refuse_foreign(const ModelList& models, const OptimizerList& optimizers) {
 }
 
 void check_optimizers(const ModelList& models, const OptimizerList& optimizers) {
-  refuse_duplicates(
-      optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
+  refuse_duplicates(optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
   for (const optim::Optimizer* optimizer : optimizers) {
     optimizer->refuse_closure(kOp);
     if (optimizer->hooks())

@@ -79,9 +79,8 @@ class MZ_API FunctionNodeBase : public Node {
 namespace detail {
 
 template <class F, class... Args>
-concept ForwardTakes = requires(FunctionContext& context, const Args&... args) {
-  F::forward(context, args...);
-};
+concept ForwardTakes =
+    requires(FunctionContext& context, const Args&... args) { F::forward(context, args...); };
 
 template <class F>
 concept HasBackward = requires(FunctionContext& context, const Grads& grads) {
@@ -89,9 +88,7 @@ concept HasBackward = requires(FunctionContext& context, const Grads& grads) {
 };
 
 template <class F>
-concept HasName = requires {
-  std::string(F::name);
-};
+concept HasName = requires { std::string(F::name); };
 
 template <class F> class FunctionNode final : public FunctionNodeBase {
  public:

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../tensor/core/dispatch.h"
-#include "../tensor/random/generator.h"
+#include "../tensor/random/draw.h"
 #include "../tensor/text/text.h"
 #include "op_node.h"
 

@@ -81,7 +81,7 @@ template <class F> TextTable columns(const TextTable& table, const F& wanted) {
 }  // namespace
 
 /** Returns the names of rows in the order of their first appearance. */
-std::vector<std::string> names_of(const std::vector<Row>& rows, std::string Row::*name) {
+std::vector<std::string> names_of(const std::vector<Row>& rows, std::string Row::* name) {
   std::vector<std::string> names;
   for (const Row& row : rows)
     if (std::find(names.begin(), names.end(), row.*name) == names.end()) names.push_back(row.*name);
@@ -112,8 +112,8 @@ template <class F> std::string rows_text(const Results& results, const F& is) {
 
 /** Returns lines that say which rows are unstable or emulated. */
 std::string notes(const Results& results) {
-  const std::string unstable = rows_text(results, [](const Row&row) { return row.unstable(); }),
-                    emulated = rows_text(results, [](const Row&row) { return row.emulated; });
+  const std::string unstable = rows_text(results, [](const Row& row) { return row.unstable(); }),
+                    emulated = rows_text(results, [](const Row& row) { return row.emulated; });
   return (unstable.empty() ? "" : "Unstable (95 % intervals wider than 10 %): " + unstable + "\n") +
          (emulated.empty() ? "" : "Emulated (products computed in f32): " + emulated + "\n");
 }

@@ -42,7 +42,7 @@ double Roof::seconds(const OpWork& work, DType operands) const {
 
 Roof Roof::best_of(const Roof& other) const {
   Roof best;
-  for (double Roof::*limit :
+  for (double Roof::* limit :
        {&Roof::f32_flops_per_s, &Roof::f16_flops_per_s, &Roof::bf16_flops_per_s,
         &Roof::memory_bytes_per_s, &Roof::cache_bytes_per_s, &Roof::cache_bytes, &Roof::op_seconds,
         &Roof::step_seconds, &Roof::low_step_seconds})

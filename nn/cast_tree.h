@@ -33,7 +33,7 @@ concept MappedBy = requires(const T& v, const F& f) {
 /** A type that map_tensors leaves unchanged. */
 template <class T>
 concept Atom = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> ||
-    std::is_array_v<T> || std::convertible_to<const T&, std::string_view>;
+               std::is_array_v<T> || std::convertible_to<const T&, std::string_view>;
 
 template <class T>
 concept Iterable = requires(T& v) {
@@ -63,16 +63,14 @@ concept MapLike = Range<T> && requires {
 /** A container whose elements can be inserted but not assigned, such as set. */
 template <class T>
 concept SetLike =
-    Range<T> && !MapLike<T> && requires(T & v, const std::remove_cvref_t<ElementRef<T>>& e) {
-  typename T::key_type;
-  v.clear();
-  v.insert(v.end(), e);
-};
+    Range<T> && !MapLike<T> && requires(T& v, const std::remove_cvref_t<ElementRef<T>>& e) {
+      typename T::key_type;
+      v.clear();
+      v.insert(v.end(), e);
+    };
 
 template <class T>
-concept TupleLike = requires {
-  std::tuple_size<T>::value;
-};
+concept TupleLike = requires { std::tuple_size<T>::value; };
 
 template <class T> inline constexpr bool kIsOptional = false;
 template <class T> inline constexpr bool kIsOptional<std::optional<T>> = true;
@@ -121,7 +119,9 @@ template <class T, class F> constexpr bool may_hold_tensors() {
 
 /** The type that map_tensors returns for a T: T itself, or a type that owns its elements if T is
  *  a view or holds references. */
-template <class T> struct Owning { using type = T; };
+template <class T> struct Owning {
+  using type = T;
+};
 template <class T> struct Owning<std::span<T>> {
   using type = std::vector<std::remove_const_t<T>>;
 };

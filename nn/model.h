@@ -16,9 +16,8 @@ namespace mezzo::nn {
 
 /** True if Self has a forward that accepts these arguments. */
 template <class Self, class... Args>
-concept ForwardTakes = requires(Self& self, Args&&... args) {
-  self.forward(std::forward<Args>(args)...);
-};
+concept ForwardTakes =
+    requires(Self& self, Args&&... args) { self.forward(std::forward<Args>(args)...); };
 
 namespace detail {
 
@@ -180,8 +179,8 @@ template <class Derived> class Model : public Module {
   }
   /** Does not compile: forward does not take these arguments. */
   template <class... Args>
-  requires(!ForwardTakes<const Derived, Args...> && !ForwardTakes<Derived, Args...>) Tensor
-  operator()(Args&&...) const {
+  requires(!ForwardTakes<const Derived, Args...> && !ForwardTakes<Derived, Args...>)
+  Tensor operator()(Args&&...) const {
     static_assert(mezzo::detail::has_forward<Derived>(),
                   "this model has no forward: write `Tensor forward(const Tensor& x) const`");
     static_assert(ForwardTakes<Derived, Args...>,
@@ -190,8 +189,8 @@ template <class Derived> class Model : public Module {
   }
   /** As above, for a forward that is not const. */
   template <class... Args>
-  requires(!ForwardTakes<const Derived, Args...> && ForwardTakes<Derived, Args...>) auto operator()(
-      Args&&... args) {
+  requires(!ForwardTakes<const Derived, Args...> && ForwardTakes<Derived, Args...>)
+  auto operator()(Args&&... args) {
     return detail::call(static_cast<Derived&>(*this), state(), std::forward<Args>(args)...);
   }
 

@@ -50,7 +50,7 @@ NamedTensor named(ModuleState& state, std::vector<NamedTensor>& list, NameKind k
 }
 
 /** Returns each tensor once, under its first name. */
-std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> ModuleState::*list) {
+std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> ModuleState::* list) {
   std::vector<NamedTensor> out;
   std::unordered_set<const TensorImpl*> seen;
   detail::walk_tensors(root, list,
@@ -86,7 +86,7 @@ const Module* find_module(const Module& root, std::string_view path) {
 }
 
 /** Returns the tensor at a dotted path below `root`. Errors: ValueError with the nearest names. */
-Tensor find(const Module& root, std::vector<NamedTensor> ModuleState::*list, NameKind kind,
+Tensor find(const Module& root, std::vector<NamedTensor> ModuleState::* list, NameKind kind,
             std::string_view path) {
   const std::size_t dot = path.rfind('.');
   const bool has_owner = dot != std::string_view::npos;
@@ -294,9 +294,8 @@ std::vector<Module> Module::modules() const {
 
 std::vector<NamedModule> Module::named_modules() const {
   std::vector<NamedModule> out;
-  detail::walk(*this, [&](const std::string& path, const Module& module) {
-    out.push_back({path, module});
-  });
+  detail::walk(
+      *this, [&](const std::string& path, const Module& module) { out.push_back({path, module}); });
   return out;
 }
 

@@ -19,7 +19,7 @@ namespace mezzo::nn {
  *  kFirst points to the option that a value without a name sets. */
 template <class Layer, auto kFirst> class NamedOptions;
 
-template <class Layer, class Options, class First, First Options::*kFirst>
+template <class Layer, class Options, class First, First Options::* kFirst>
 class NamedOptions<Layer, kFirst> : public Model<Layer> {
  public:
   /** The default options. */
@@ -28,7 +28,7 @@ class NamedOptions<Layer, kFirst> : public Model<Layer> {
   template <std::convertible_to<First> T>
   requires(!std::is_same_v<T, Options> &&
            !(std::is_floating_point_v<T> && std::is_integral_v<First>))
-      NamedOptions(const T& first) {  // NOLINT
+  NamedOptions(const T& first) {  // NOLINT
     given_.*kFirst = static_cast<First>(first);
   }
   /** The given options. */

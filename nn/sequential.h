@@ -14,9 +14,9 @@ namespace mezzo::nn {
 /** A module that maps one tensor to one tensor. */
 template <class M>
 concept TensorToTensor = std::derived_from<M, Module> && ForwardTakes<M, const Tensor&> &&
-    requires(M& module, const Tensor& x) {
-  { module(x) } -> std::same_as<Tensor>;
-};
+                         requires(M& module, const Tensor& x) {
+                           { module(x) } -> std::same_as<Tensor>;
+                         };
 
 namespace detail {
 /** Throws IndexError for a member of a list of `size` modules. */
@@ -43,17 +43,16 @@ class MZ_API Sequential : public Model<Sequential> {
   /** Constructs from members, named 0, 1, .... A single Sequential in braces is copied, by the
    *  rules of C++. Use push_back() to nest one. */
   template <TensorToTensor First, TensorToTensor... Rest>
-  requires(sizeof...(Rest) > 0 ||
-           !std::same_as<First, Sequential>) explicit Sequential(First first, Rest... rest)
-      : Sequential() {
+  requires(sizeof...(Rest) > 0 || !std::same_as<First, Sequential>)
+  explicit Sequential(First first, Rest... rest) : Sequential() {
     push_back(std::move(first));
     (push_back(std::move(rest)), ...);
   }
 
   /** Does not compile: a member is no module that maps one tensor to one tensor. */
   template <class... Ms>
-  requires(sizeof...(Ms) > 0 &&
-           !(TensorToTensor<std::remove_cvref_t<Ms>> && ...)) explicit Sequential(const Ms&...) {
+  requires(sizeof...(Ms) > 0 && !(TensorToTensor<std::remove_cvref_t<Ms>> && ...))
+  explicit Sequential(const Ms&...) {
     static_assert((std::derived_from<Ms, Module> && ...),
                   "the members of a Sequential are modules, such as nn::ReLU(), not functions");
     static_assert((TensorToTensor<Ms> && ...),
@@ -68,8 +67,8 @@ class MZ_API Sequential : public Model<Sequential> {
   template <TensorToTensor M> void push_back(M member) { add(next_name(), std::move(member)); }
   /** Appends a member under `name` and returns it. Errors: as Module::add. */
   template <detail::IsModule M>
-  requires TensorToTensor<std::remove_cvref_t<M>> std::remove_cvref_t<M> add(std::string_view name,
-                                                                             M&& member) {
+  requires TensorToTensor<std::remove_cvref_t<M>>
+  std::remove_cvref_t<M> add(std::string_view name, M&& member) {
     auto call = std::make_unique<Holder<std::remove_cvref_t<M>>>(member);
     reserve_call();
     auto added = add_member(name, std::forward<M>(member));
@@ -79,8 +78,8 @@ class MZ_API Sequential : public Model<Sequential> {
   /** Replaces the member `name` by another one of any type and returns it. Errors: as
    *  Module::replace. */
   template <detail::IsModule M>
-  requires TensorToTensor<std::remove_cvref_t<M>> std::remove_cvref_t<M> replace(
-      std::string_view name, M&& member) {
+  requires TensorToTensor<std::remove_cvref_t<M>>
+  std::remove_cvref_t<M> replace(std::string_view name, M&& member) {
     auto call = std::make_unique<Holder<std::remove_cvref_t<M>>>(member);
     auto replaced = replace_member(name, std::forward<M>(member));
     set_call(name, std::move(call));

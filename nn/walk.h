@@ -47,7 +47,7 @@ template <class F> void walk(const Module& root, F visit) {
 /** Calls visit(dotted name, owner, named tensor) for every tensor of the given list, once for each
  *  registered name. */
 template <class F>
-void walk_tensors(const Module& root, std::vector<NamedTensor> ModuleState::*list, F visit) {
+void walk_tensors(const Module& root, std::vector<NamedTensor> ModuleState::* list, F visit) {
   walk(root, [&](const std::string& path, const Module& module) {
     for (const NamedTensor& entry : module.state().*list)
       visit(dotted(path, entry.name), module, entry);

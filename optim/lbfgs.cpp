@@ -286,7 +286,7 @@ StateDict LBFGS::state_dict(const Names& names) const {
   if (!history_.prev_grad.defined()) return out;
   const NoGradNoCasts plain_ops;
   const std::vector<std::string> keys = keys_of(names)[0];
-  const auto stacked = [&](Tensor Pair::*member) {
+  const auto stacked = [&](Tensor Pair::* member) {
     std::vector<Tensor> rows;
     for (const Pair& pair : history_.pairs) rows.push_back(pair.*member);
     return rows.empty() ? Tensor{} : stack(rows);

@@ -177,8 +177,7 @@ class StateLoad {
 
   void adopt_options(std::size_t group) {
     const double* next = options_[group].data();
-    optimizer_.visit_options(
-        group, [&next](std::string_view, double) { return *next++; }, true);
+    optimizer_.visit_options(group, [&next](std::string_view, double) { return *next++; }, true);
   }
 
   /** Returns the saved tensor in the given dtype; undefined if it is missing or mismatched. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the code style with clang-format 14 (other versions format differently); --fix applies it.
+# Checks the code style with clang-format 19 (other versions format differently); --fix applies it.
 #   tests/format.sh [--fix] [FILE...]      without files: the whole tree
 #   tests/format.sh --tidy [--since COMMIT] [FILE...]
 #       runs clang-tidy instead (see .clang-tidy), with the options of build/; without files: those
@@ -27,10 +27,10 @@ for file in "${files[@]}"; do
   esac
 done
 
-tool=$(command -v clang-format-14 || command -v clang-format)
+tool=$(command -v clang-format-19 || command -v clang-format)
 case $("${tool:-false}" --version 2>/dev/null) in
-  *"version 14."*) ;;
-  *) echo "clang-format 14 is not installed"; [ "${CI:-}" = true ] && exit 1; exit 77 ;;
+  *"version 19."*) ;;
+  *) echo "clang-format 19 is not installed (Debian: apt-get install clang-format-19)"; [ "${CI:-}" = true ] && exit 1; exit 77 ;;
 esac
 
 [ $fix = yes ] && exec "$tool" -i "${files[@]}"

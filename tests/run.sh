@@ -37,7 +37,7 @@ done
 
 need_for_build catch2 python3
 if [ "$all" = true ]; then
-  need chromium clang clang-format cmake doxygen git libopenmpi-dev openmpi-bin qemu-user
+  need chromium clang clang-format-19 cmake doxygen git libopenmpi-dev openmpi-bin qemu-user
 fi
 find_python
 

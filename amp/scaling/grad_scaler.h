@@ -55,8 +55,8 @@ class MZ_API GradScaler {
   Tensor scale(const Tensor& x);
   /** Scales every tensor in a container, a tuple or a pair, nested ones included. */
   template <class Tensors>
-  requires(nn::kMayHoldTensors<Tensors, Tensor (*)(const Tensor&)>) auto scale(
-      const Tensors& tensors) {
+  requires(nn::kMayHoldTensors<Tensors, Tensor (*)(const Tensor&)>)
+  auto scale(const Tensors& tensors) {
     return nn::map_tensors(tensors, [this](const Tensor& x) { return scale(x); });
   }
 
@@ -125,7 +125,7 @@ class MZ_API GradScaler {
   bool amid_iteration() const { return scaled_since_update_ || !used_optimizers().empty(); }
 
  private:
-  template <class T> void set(T ScaleState::*setting, T value) {
+  template <class T> void set(T ScaleState::* setting, T value) {
     ScaleState changed = scaler_->state();
     changed.*setting = value;
     scaler_->change(changed, {});

@@ -16,7 +16,7 @@ using op::CellKind;
 using Parameter = op::RecurrentLayerBackward::Parameter;
 
 /** A descriptor of the library's non-graph interface; destroyed with its scope. */
-template <class Handle, auto Library::*create, auto Library::*destroy> class Described {
+template <class Handle, auto Library::* create, auto Library::* destroy> class Described {
  public:
   Described() { check((Library::get().*create)(&handle_), "cudnnCreateDescriptor"); }
   ~Described() { (Library::get().*destroy)(handle_); }

@@ -65,8 +65,7 @@ template <class T> struct MaxSum {
   /** Returns the state of all elements of the team, to each of its threads. */
   __device__ MaxSum of_all(const Team& team, float* room) const {
     MaxSum all;
-    all.max = team.all(
-        max, [](float a, float b) { return greater(a, b); }, room);
+    all.max = team.all(max, [](float a, float b) { return greater(a, b); }, room);
     all.sum = team.all(sum * packed_exp<T>(max - all.shift()), cpu_kernels::Plus{}, room);
     return all;
   }

@@ -34,7 +34,8 @@ class MZ_API AnyDataset {
  public:
   /** Takes over a data set. */
   template <MapStyle T>
-  requires(!std::same_as<T, AnyDataset>) AnyDataset(T set)  // NOLINT: implicit on purpose
+  requires(!std::same_as<T, AnyDataset>)
+  AnyDataset(T set)  // NOLINT: implicit on purpose
       : set_(std::make_shared<const Holder<T>>(std::move(set))) {}
 
   /** Returns the number of samples. */

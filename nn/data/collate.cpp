@@ -29,7 +29,7 @@ void require_like(const Tensor& got, const Tensor& first, const char* part,
   if (got.shape() != first.shape()) fail<ShapeError>(subject, differs);
 }
 
-Tensor stack_of(const std::vector<Sample>& samples, Tensor Sample::*part, bool pinned) {
+Tensor stack_of(const std::vector<Sample>& samples, Tensor Sample::* part, bool pinned) {
   const Tensor& first = samples[0].*part;
   if (!first.defined()) return {};
   Shape shape{static_cast<std::int64_t>(samples.size())};

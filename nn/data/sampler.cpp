@@ -5,7 +5,7 @@
 
 #include "../../tensor/core/error.h"
 #include "../../tensor/ops/random/random.h"
-#include "../../tensor/random/generator.h"
+#include "../../tensor/random/draw.h"
 #include "../../tensor/random/philox.h"
 #include "../../tensor/text/text.h"
 

@@ -95,8 +95,8 @@ void DataParallel::plan(std::span<const std::size_t> order) {
   for (BucketPlan& plan :
        plan_buckets(items, order,
                     {.first_bytes = bytes_of(options_.first_bucket_mib),
-                    .bytes = bytes_of(options_.bucket_mib.value_or(on_cpu ? 4 : 25)),
-                    .by_items = !options_.triggers.empty()})) {
+                     .bytes = bytes_of(options_.bucket_mib.value_or(on_cpu ? 4 : 25)),
+                     .by_items = !options_.triggers.empty()})) {
     for (const std::size_t index : plan.items) params_[index].bucket = buckets_.size();
     buckets_.push_back({.plan = std::move(plan)});
   }

@@ -23,7 +23,7 @@ class MZ_API LrSchedule {
   /** Takes a schedule or a function, and calls its check() if it has one, which may throw. */
   template <class F>
   requires(!std::is_same_v<F, LrSchedule> && std::is_invocable_r_v<double, F, std::int64_t, double>)
-      LrSchedule(F formula)  // NOLINT: conversion is the point
+  LrSchedule(F formula)  // NOLINT: conversion is the point
       : momentum_(momentum_of(formula)), formula_((check(formula), std::move(formula))) {}
 
   /** Returns the learning rate at a step. */

@@ -48,8 +48,7 @@ void update_chunk(const TensorListEntry& item, const Chunk& chunk, const Formula
     [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
       update_block<V>(formula, call.write_back ? V{1} : inv_scale, p, g, n,
                       states[kIndex].open(item, kState + kIndex, begin, n, true)...);
-    }
-    (std::make_index_sequence<Update::kStates>());
+    }(std::make_index_sequence<Update::kStates>());
     if constexpr (kStoresParam) {
       param.store(n);
       if (item.data[kLowCopy]) copy_low(item, dtype_of<V>(), p, begin, n);

@@ -59,8 +59,7 @@ void measure_matmul(MicroResults& results, std::int64_t n) {
   set_num_threads(1);
   for (const DType low : {f16, bf16}) {
     const Tensor x = a.to(low), y = b.to(low);
-    const auto [half, full] = interleaved_seconds(
-        rounds, [&] { matmul(x, y); }, ours);
+    const auto [half, full] = interleaved_seconds(rounds, [&] { matmul(x, y); }, ours);
     results.push_back({str(low, " matmul ") + size + ", time against f32", half / full, "x",
                        n == 1024 && low == f16 ? "<= 1.25" : ""});
   }

@@ -22,7 +22,7 @@ constexpr const char* kFamily = "Open MPI";
 constexpr const char* kFamily = "MPICH";
 #endif
 #if defined(OMPI_MAJOR_VERSION)
-#  define MZ_TEXT_OF(x) #  x
+#  define MZ_TEXT_OF(x) #x
 #  define MZ_RELEASE(a, b, c) MZ_TEXT_OF(a) "." MZ_TEXT_OF(b) "." MZ_TEXT_OF(c)
 constexpr const char* kRelease =
     MZ_RELEASE(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);

@@ -184,8 +184,8 @@ Tensor begin_in_place(const OpInfo& info, const Tensor& self);
 
 /** Returns the first result of Op on the given operands. */
 template <class Op, class... Ts>
-requires(std::same_as<Ts, Tensor>&&...) Tensor
-    apply_with(const AttrsOf<Op>& attrs, const Ts&... operands) {
+requires(std::same_as<Ts, Tensor> && ...)
+Tensor apply_with(const AttrsOf<Op>& attrs, const Ts&... operands) {
   static_assert(is_op<Op>());
   Tensor in[] = {operands...};
   std::array<Tensor, Op::traits.outputs> out;
@@ -195,14 +195,15 @@ requires(std::same_as<Ts, Tensor>&&...) Tensor
 
 /** Returns the first result of an Op without attributes. */
 template <class Op, class... Ts>
-requires(std::same_as<Ts, Tensor>&&...) Tensor apply(const Ts&... operands) {
+requires(std::same_as<Ts, Tensor> && ...)
+Tensor apply(const Ts&... operands) {
   return apply_with<Op>(AttrsOf<Op>{}, operands...);
 }
 
 /** Returns all results of Op, including those that only the gradient needs. */
 template <class Op, class... Ts>
-requires(std::same_as<Ts, Tensor>&&...) std::array<Tensor, Op::traits.outputs> apply_all(
-    const AttrsOf<Op>& attrs, const Ts&... operands) {
+requires(std::same_as<Ts, Tensor> && ...)
+std::array<Tensor, Op::traits.outputs> apply_all(const AttrsOf<Op>& attrs, const Ts&... operands) {
   Tensor in[] = {operands...};
   std::array<Tensor, Op::traits.outputs> out;
   run(op_info<Op>, in, out, &attrs);
@@ -219,9 +220,8 @@ template <class Op> Tensor apply_list(const AttrsOf<Op>& attrs, std::span<const 
 
 /** Overwrites `self` with the result of Op, and returns `self`. */
 template <class Op, class... Ts>
-requires(std::same_as<Ts, Tensor>&&...) const Tensor& apply_in_place(const AttrsOf<Op>& attrs,
-                                                                     const Tensor& self,
-                                                                     const Ts&... others) {
+requires(std::same_as<Ts, Tensor> && ...)
+const Tensor& apply_in_place(const AttrsOf<Op>& attrs, const Tensor& self, const Ts&... others) {
   Tensor in[] = {self, others...};
   run_in_place(op_info<Op>, in, &attrs);
   return self;

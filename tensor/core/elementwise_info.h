@@ -29,12 +29,11 @@ namespace detail {
 
 /** An op of one operand with a derivative of one of the forms in elementwise.h. */
 template <class Op>
-concept HasDerivative = requires(float v, const AttrsOf<Op>& attrs) {
-  Op::derivative(v, v);
-}
-|| requires(float v, const AttrsOf<Op>& attrs) { Op::derivative(v, v, attrs); }
-|| requires(float v, const AttrsOf<Op>& attrs) { Op::gradient(v, v, v); }
-|| requires(float v, const AttrsOf<Op>& attrs) { Op::gradient(v, v, v, attrs); };
+concept HasDerivative =
+    requires(float v, const AttrsOf<Op>& attrs) { Op::derivative(v, v); } ||
+    requires(float v, const AttrsOf<Op>& attrs) { Op::derivative(v, v, attrs); } ||
+    requires(float v, const AttrsOf<Op>& attrs) { Op::gradient(v, v, v); } ||
+    requires(float v, const AttrsOf<Op>& attrs) { Op::gradient(v, v, v, attrs); };
 
 }  // namespace detail
 

@@ -9,7 +9,7 @@ namespace mezzo {
  *  others open inside it is removed too, so that they do not refer to it, and `report` is logged as
  *  an error. */
 template <class Guard, class Base>
-void close_guard(Guard*& innermost, Guard& guard, Guard* Base::*outer,
+void close_guard(Guard*& innermost, Guard& guard, Guard* Base::* outer,
                  const char* report) noexcept {
   Guard** link = &innermost;
   if (*link != &guard) log_text(Severity::error, report);

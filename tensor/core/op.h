@@ -235,7 +235,9 @@ struct OpInfo {
 
 namespace detail {
 
-template <class Op> struct AttrsOfOp { using type = NoAttrs; };
+template <class Op> struct AttrsOfOp {
+  using type = NoAttrs;
+};
 template <class Op>
 requires requires { typename Op::Attrs; }
 struct AttrsOfOp<Op> {

@@ -58,7 +58,8 @@ template <class T> class Shared {
   Shared() = default;
   /** Shares the object of a std::shared_ptr. */
   template <class U>
-  requires std::convertible_to<U*, T*> Shared(const std::shared_ptr<U>& object)  // NOLINT
+  requires std::convertible_to<U*, T*>
+  Shared(const std::shared_ptr<U>& object)  // NOLINT
       : object_(object, untyped(object.get())) {}
 
   /** Returns a std::shared_ptr to the object. */

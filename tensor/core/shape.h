@@ -36,10 +36,9 @@ class MZ_API Shape {
   Shape(const S& sizes) : Shape(sizes.data(), sizes.size()) {}  // NOLINT: converts like a span
   /** As above, from anything that converts to a span. */
   template <class S>
-  requires(
-      !std::derived_from<S, Shape> && !std::same_as<S, std::span<const std::int64_t>> &&
-      std::convertible_to<const S&, std::span<const std::int64_t>>) explicit Shape(const S& sizes)
-      : Shape(std::span<const std::int64_t>(sizes)) {}
+  requires(!std::derived_from<S, Shape> && !std::same_as<S, std::span<const std::int64_t>> &&
+           std::convertible_to<const S&, std::span<const std::int64_t>>)
+  explicit Shape(const S& sizes) : Shape(std::span<const std::int64_t>(sizes)) {}
   /** Returns a shape of `rank` sizes, all equal to `value`. */
   static Shape filled(int rank, std::int64_t value);
 

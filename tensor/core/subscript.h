@@ -42,7 +42,8 @@ class MZ_API Index {
 
   /** Takes a number; negative ones count from the end. */
   template <std::integral I>
-  requires(!std::same_as<I, bool>) Index(I index)  // NOLINT: converts like a number
+  requires(!std::same_as<I, bool>)
+  Index(I index)  // NOLINT: converts like a number
       : Index(Kind::number, Slice(static_cast<std::int64_t>(index))) {}
   /** Takes a slice. */
   Index(const Slice& slice) : Index(Kind::slice, slice) {}  // NOLINT

@@ -19,9 +19,7 @@ namespace detail {
 /** Ops with `is_short`: for arguments that satisfy it, `forward_short` (and `gradient_short`) gives
  *  the same bits as the full formula with less work. */
 template <class Op, class C>
-concept HasShortForm = std::is_same_v<C, float> && requires {
-  &Op::is_short;
-};
+concept HasShortForm = std::is_same_v<C, float> && requires { &Op::is_short; };
 
 template <class Op, class V, std::size_t... I>
 bool all_short(const V* const* x, std::int64_t n, std::index_sequence<I...>) {

@@ -133,18 +133,14 @@ template <class E> class Product {
     if (!by_columns_) return pack_columns(shared_);
     parallel_for(
         rows_.count,
-        [&](std::int64_t p) {
-          pack_row_panel(p, {0, k_}, shared_ + p * rows_.height * k_);
-        },
+        [&](std::int64_t p) { pack_row_panel(p, {0, k_}, shared_ + p * rows_.height * k_); },
         static_cast<double>(rows_.rows * k_) * kPackNs);
   }
 
   void pack_columns(E* to) const {
     parallel_for(
         columns_.count,
-        [&](std::int64_t q) {
-          pack_column_panel(q, {0, k_}, to + q * columns_.kWidth * k_);
-        },
+        [&](std::int64_t q) { pack_column_panel(q, {0, k_}, to + q * columns_.kWidth * k_); },
         static_cast<double>(columns_.columns * k_) * kPackNs);
   }
 
@@ -212,10 +208,7 @@ template <class E> class Product {
 
   void multiply() const {
     parallel_for(
-        num_strips_,
-        [&](std::int64_t strip) {
-          multiply_strip(strip, {0, k_}, c_, epilogue_);
-        },
+        num_strips_, [&](std::int64_t strip) { multiply_strip(strip, {0, k_}, c_, epilogue_); },
         cost_ns());
   }
 

@@ -61,8 +61,7 @@ void map_lines(const std::array<Tensor, K>& in, Tensor& out, int dim, F&& f, dou
   const LineShape s(out.shape(), dim);
   const auto readers = [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::array<BlockReader<C>, K>{BlockReader<C>(in[I])...};
-  }
-  (std::make_index_sequence<K>{});
+  }(std::make_index_sequence<K>{});
   const BlockWriter<C> writer(out);
   const std::int64_t n = s.length, tile = s.inner == 1 ? 1 : std::min(kLineTile, s.inner);
   const std::int64_t tiles_across = (s.inner + tile - 1) / tile;
@@ -145,8 +144,7 @@ void map_lines_or_columns(const std::array<Tensor, K>& in, Tensor& out, int dim,
   if (!across && !short_lines) return map_lines<C, K>(in, out, dim, line, element_ns);
   const auto readers = [&]<std::size_t... I>(std::index_sequence<I...>) {
     return std::array<BlockReader<C>, K>{BlockReader<C>(in[I])...};
-  }
-  (std::make_index_sequence<K>{});
+  }(std::make_index_sequence<K>{});
   const BlockWriter<C> writer(out);
   bool direct = writer.direct();
   for (const BlockReader<C>& r : readers) direct = direct && r.direct();

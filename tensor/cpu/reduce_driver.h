@@ -66,7 +66,8 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b 
 template <class State> class Emit {
  public:
   template <class F>
-  requires(!std::is_same_v<F, Emit>) Emit(const F& emit)
+  requires(!std::is_same_v<F, Emit>)
+  Emit(const F& emit)
       : object_(std::addressof(emit)),
         call_([](const void* object, std::int64_t at, const State* states, std::int64_t n) {
           (*static_cast<const F*>(object))(at, states, n);
@@ -83,12 +84,10 @@ template <class State> class Emit {
 
 /** Whether R reads columns of bf16 values itself. Rows of them are faster through a buffer. */
 template <class R>
-inline constexpr bool kReadsBf16 =
-    kLoopsReadBf16&& std::is_same_v<typename R::Value, float>&& requires(const R& r,
-                                                                         const BFloat16* x,
-                                                                         typename R::State* out) {
-  r.columns(x, 1, 1, 1, 0, out);
-};
+inline constexpr bool kReadsBf16 = kLoopsReadBf16 && std::is_same_v<typename R::Value, float> &&
+                                   requires(const R& r, const BFloat16* x, typename R::State* out) {
+                                     r.columns(x, 1, 1, 1, 0, out);
+                                   };
 
 /** Runs a reduction R over chunks and combines the states. */
 template <class R> class Reduction {

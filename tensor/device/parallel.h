@@ -43,7 +43,8 @@ MZ_API void set_default_threads(int count);
 class PanelBody {
  public:
   template <class F>
-  requires(!std::is_same_v<std::remove_const_t<F>, PanelBody>) explicit PanelBody(F& body)
+  requires(!std::is_same_v<std::remove_const_t<F>, PanelBody>)
+  explicit PanelBody(F& body)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(body)))),
         run_([](void* object, std::int64_t& panel, std::int64_t end) {
           for (; panel < end; ++panel) (*static_cast<F*>(object))(panel);

@@ -67,7 +67,7 @@ int list_directory(const std::string& path, std::vector<std::string>& names) {
 }
 
 bool is_directory(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
@@ -77,7 +77,7 @@ namespace {
 bool are_files(const std::string& path, const std::vector<std::string>& present,
                const std::vector<std::string>& names) {
   return std::all_of(present.begin(), present.end(), [&](const std::string& name) {
-    struct stat facts {};
+    struct stat facts{};
     return std::find(names.begin(), names.end(), name) != names.end() &&
            ::lstat((path + "/" + name).c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
   });
@@ -111,7 +111,7 @@ AtomicDirectory::AtomicDirectory(std::string_view operation, const std::string& 
 }
 
 void AtomicDirectory::require_replaceable() const {
-  struct stat facts {};
+  struct stat facts{};
   if (::lstat(target_.c_str(), &facts) < 0) return;
   std::vector<std::string> present;
   const bool directory = S_ISDIR(facts.st_mode);

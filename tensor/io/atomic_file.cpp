@@ -40,7 +40,7 @@ AtomicFile::AtomicFile(std::string_view operation, const std::string& path)
     : subject_(str(operation, "(", path, ")")),
       target_(resolved(path)),
       directory_(directory_of(target_)) {
-  struct stat old {};
+  struct stat old{};
   const bool exists = ::stat(target_.c_str(), &old) == 0;
   if (target_.empty() || target_.back() == '/' || (exists && !S_ISREG(old.st_mode)))
     fail<IoError>(subject_,

@@ -31,7 +31,7 @@ ByteReader::ByteReader(std::string operation, const std::string& path)
   file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0)
     fail<IoError>(subject_, {.what = "cannot open the file", .got = std::strerror(errno)});
-  struct stat facts {};
+  struct stat facts{};
   const bool known = ::fstat(file_, &facts) == 0;
   if (!known || !S_ISREG(facts.st_mode)) {
     const std::string reason = known ? "no regular file" : std::strerror(errno);

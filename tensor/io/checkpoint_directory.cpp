@@ -58,7 +58,7 @@ Latest latest_of_link(const std::string& directory, const std::string& target) {
 
 Latest read_latest(std::string_view operation, const std::string& directory) {
   const std::string path = str(directory, "/", kLatest);
-  struct stat facts {};
+  struct stat facts{};
   if (::lstat(path.c_str(), &facts) != 0 && errno == ENOENT) return {};
   if (const std::string target = real_path(path); is_directory(target))
     return latest_of_link(directory, target);
@@ -127,7 +127,7 @@ std::optional<std::int64_t> step_number(std::string_view name) {
 }
 
 void make_directories(std::string_view operation, const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) return;
   const std::string above = directory_of(path);
   if (above != path) make_directories(operation, above);
@@ -171,7 +171,7 @@ std::string without_slash(const std::string& path) {
 }
 
 bool is_step(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   return step_number(path.substr(path.rfind('/') + 1)) ||
          ::lstat(str(path, "/", kStateFile).c_str(), &facts) == 0;
 }

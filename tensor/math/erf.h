@@ -43,7 +43,9 @@ MZ_HD inline float erfc(float x) {
 }
 
 /** The standard normal distribution at x: the probability of values below x, and e^(-x^2/2). */
-template <class T> struct Gaussian { T below, bell; };
+template <class T> struct Gaussian {
+  T below, bell;
+};
 
 /** Returns the normal distribution at x. Error of `below`: less than 2.5e-7, and relative less than
  *  3e-5 down to x = -12; error of `bell`: less than 1e-7. */

@@ -73,7 +73,7 @@ thread_local MemoryCategory category = MemoryCategory::activations;
 
 CachingAllocator::SystemMemory CachingAllocator::host_memory() {
   SystemMemory memory;
-  struct sysinfo info {};
+  struct sysinfo info{};
   if (sysinfo(&info) == 0) {
     memory.total = static_cast<std::int64_t>(info.totalram) * info.mem_unit;
     memory.free = static_cast<std::int64_t>(info.freeram) * info.mem_unit;

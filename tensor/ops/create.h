@@ -147,8 +147,8 @@ Tensor tensor(std::initializer_list<T> values, const Shape& shape,
 }
 /** Does the same for a vector of floats or integers. */
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(const std::vector<T>& values, const Shape& shape,
-                                               const TensorOptions& options = {}) {
+requires std::is_arithmetic_v<T>
+Tensor tensor(const std::vector<T>& values, const Shape& shape, const TensorOptions& options = {}) {
   if constexpr (Integer<T>)
     return detail::integers(values, shape, options);
   else
@@ -156,15 +156,16 @@ requires std::is_arithmetic_v<T> Tensor tensor(const std::vector<T>& values, con
 }
 /** Does the same as a 1-D tensor. */
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(const std::vector<T>& values,
-                                               const TensorOptions& options = {}) {
+requires std::is_arithmetic_v<T>
+Tensor tensor(const std::vector<T>& values, const TensorOptions& options = {}) {
   return tensor(values, Shape{static_cast<std::int64_t>(values.size())}, options);
 }
 /** Returns a matrix from its rows: tensor({{1, 2}, {3, 4}}).
  *  Errors: ShapeError for rows of different lengths. */
 template <class T>
-requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
-                                               const TensorOptions& options = {}) {
+requires std::is_arithmetic_v<T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> rows,
+              const TensorOptions& options = {}) {
   std::vector<T> values;
   for (const auto& row : rows) {
     detail::require_equal_lengths(row.size(), rows.begin()->size());
@@ -176,9 +177,9 @@ requires std::is_arithmetic_v<T> Tensor tensor(std::initializer_list<std::initia
 /** Returns a tensor of three dimensions from its matrices.
  *  Errors: ShapeError for parts of different sizes. */
 template <class T>
-requires std::is_arithmetic_v<T> Tensor
-tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices,
-       const TensorOptions& options = {}) {
+requires std::is_arithmetic_v<T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices,
+              const TensorOptions& options = {}) {
   std::vector<T> values;
   Shape shape{static_cast<std::int64_t>(matrices.size()), 0, 0};
   for (const auto& rows : matrices) {

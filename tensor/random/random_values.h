@@ -14,7 +14,9 @@
 namespace mezzo {
 
 /** The values of one block: four for elements of up to 32 bits, two for 64 bits. */
-template <class T, int count> struct RandomBlock { T value[count]; };
+template <class T, int count> struct RandomBlock {
+  T value[count];
+};
 
 /** 1 with the probability of a threshold, else 0. */
 struct BernoulliValues {

@@ -39,13 +39,16 @@ template <class T>
 requires requires(const T& v) {
   { str(v) } -> std::convertible_to<std::string>;
 }
-void append(std::string& out, const T& v) { out += str(v); }
+void append(std::string& out, const T& v) {
+  out += str(v);
+}
 
 }  // namespace detail
 
 /** Returns the text of one number. */
 template <class T>
-requires(std::integral<T> || std::floating_point<T>) std::string str(T v) {
+requires(std::integral<T> || std::floating_point<T>)
+std::string str(T v) {
   std::string out;
   detail::append(out, v);
   return out;

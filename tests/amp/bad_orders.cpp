@@ -149,9 +149,7 @@ const Trouble kTroubles[] = {
                        StateError);
      }},
     {"a model that throws inside its forward",
-     [](Training& t) {
-       CHECK_THROWS_AS(t.net(ones({4, 3, 6, 6})), Error);
-     }},
+     [](Training& t) { CHECK_THROWS_AS(t.net(ones({4, 3, 6, 6})), Error); }},
     {"an exception inside nested regions",
      [](Training& t) {
        CHECK_THROWS_AS(

@@ -206,9 +206,7 @@ TEST_CASE("bad dimensions are reported", "[reduce]") {
         "mean: the mean of integers is not an integer; got i64[2]@cpu, expected a floating dtype; "
         "pass "
         "{.dtype = f32}");
-  CHECK(message_of([&] {
-          amax(zeros({2, 0}), 1);
-        }) ==
+  CHECK(message_of([&] { amax(zeros({2, 0}), 1); }) ==
         "amax: the extreme of no elements is undefined; got f32[2,0]@cpu, expected at least one "
         "element "
         "along the "

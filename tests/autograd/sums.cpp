@@ -55,10 +55,7 @@ TEST_CASE("overlapping parts of a 16-bit tensor are summed in f32", "[sums]") {
   const std::pair<const char*, std::function<Tensor(const Tensor&)>> uses[] = {
       {"select", [](const Tensor& t) { return t.select(0, 0).reshape({1}); }},
       {"slice", [](const Tensor& t) { return t.slice(0, 0, 1); }},
-      {"view",
-       [](const Tensor& t) {
-         return t.reshape({2, 1}).select(0, 0);
-       }},
+      {"view", [](const Tensor& t) { return t.reshape({2, 1}).select(0, 0); }},
       {"unbind", [](const Tensor& t) { return t.unbind(0)[0].reshape({1}); }},
       {"chunk", [](const Tensor& t) { return t.chunk(2, 0)[0]; }},
       {"diagonal",
@@ -78,10 +75,7 @@ TEST_CASE("overlapping parts of a 16-bit tensor are summed in f32", "[sums]") {
 TEST_CASE("ops that read a 16-bit tensor many times sum its gradient in f32", "[sums]") {
   const auto indices = [] { return zeros({kUses}, {.dtype = i64, .device = test_device()}); };
   const std::pair<const char*, std::function<Tensor(const Tensor&)>> uses[] = {
-      {"expand",
-       [](const Tensor& x) {
-         return x.expand({kUses, 1});
-       }},
+      {"expand", [](const Tensor& x) { return x.expand({kUses, 1}); }},
       {"add",
        [](const Tensor& x) {
          return x + zeros({kUses, 1}, {.dtype = x.dtype(), .device = test_device()});
@@ -95,14 +89,9 @@ TEST_CASE("ops that read a 16-bit tensor many times sum its gradient in f32", "[
       {"gather", [&](const Tensor& x) { return gather(x, 0, indices()); }},
       {"take_along_dim", [&](const Tensor& x) { return take_along_dim(x, indices(), 0); }},
       {"index", [&](const Tensor& x) { return x[{indices()}]; }},
-      {"embedding",
-       [&](const Tensor& x) {
-         return embedding(indices(), x.reshape({1, 1}));
-       }},
+      {"embedding", [&](const Tensor& x) { return embedding(indices(), x.reshape({1, 1})); }},
       {"interpolate",
-       [](const Tensor& x) {
-         return interpolate(x.reshape({1, 1, 1}), {.size = {kUses}});
-       }},
+       [](const Tensor& x) { return interpolate(x.reshape({1, 1, 1}), {.size = {kUses}}); }},
       {"linear",
        [](const Tensor& x) {
          return linear(ones({kUses, 1}, {.dtype = x.dtype(), .device = test_device()}),

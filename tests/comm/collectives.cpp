@@ -33,9 +33,9 @@ void check_all_reduce(const comm::Communicator& c, std::int64_t n, Op op,
   const bool any_order = order == Order::fast && op == Op::sum && is_floating(dtype_of<T>());
   INFO("all_reduce of " << str(x) << ", op " << static_cast<int>(op) << ", checked " << checked
                         << ", f32_sum " << f32_sum << ", fast " << any_order);
-  const std::int64_t wrong = any_order ? inexact<T>(x, c.size()) : differences<T>(x, [&](auto i) {
-    return reduced<T>({op, f32_sum}, c.size(), i);
-  });
+  const std::int64_t wrong =
+      any_order ? inexact<T>(x, c.size())
+                : differences<T>(x, [&](auto i) { return reduced<T>({op, f32_sum}, c.size(), i); });
   CHECK(wrong == 0);
 }
 

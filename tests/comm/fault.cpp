@@ -95,9 +95,7 @@ const std::map<std::string, Scenario> kScenarios = {
     {"round_kinds",
      [](auto& c, bool second) { begin(c, second ? "checkpoint" : "backward", "a").wait(); }},
     {"other_signature",
-     [](auto& c, bool second) {
-       c.begin_round({"backward", second ? 7u : 8u}).wait();
-     }},
+     [](auto& c, bool second) { c.begin_round({"backward", second ? 7u : 8u}).wait(); }},
     // rank 1 leaves a round and goes on without a word
     {"frame_meets_data",
      [](auto& c, bool second) {

@@ -46,9 +46,8 @@ Started start(const comm::Communicator& c, Numbers& numbers, std::uint64_t seed)
       const bool f32_sum = numbers.below(2) == 0;
       const Tensor x = elements<T>(rank, n, seed);
       return {c.all_reduce(x, {.op = op, .f32_sum = f32_sum, .checked = checked}), [=] {
-                return differences<T>(x, [=](auto i) {
-                  return reduced<T>({op, f32_sum}, ranks, i, seed);
-                });
+                return differences<T>(
+                    x, [=](auto i) { return reduced<T>({op, f32_sum}, ranks, i, seed); });
               }};
     }
     case 1: {

@@ -51,33 +51,31 @@ void add_conversions(std::vector<Row>& rows) {
   add(rows, "Module.zero_grad", [](Model& m) { m.net.zero_grad(); });
   add(rows, "Module.zero_grad to zeros", [](Model& m) { m.net.zero_grad(false); });
   add(rows, "Module.state_dict", [](Model& m) { (void)m.net.state_dict(); });
-  add(rows, "a batch norm in training", [](Model& m) {
-    (void)m.net.bn(nets::wave({4, 4, 2, 2}, 1));
-  });
+  add(rows, "a batch norm in training",
+      [](Model& m) { (void)m.net.bn(nets::wave({4, 4, 2, 2}, 1)); });
   add(rows, "add_parameter", [](Model& m) { m.net.add_parameter("more", nets::wave({2}, 1)); });
   add(rows, "add_buffer", [](Model& m) { m.net.add_buffer("more", nets::wave({2}, 1)); });
   add(rows, "add", [](Model& m) { m.net.add("more", nn::BatchNorm1d{2}); });
-  add(rows, "Sequential", [](Model&) {
-    nn::Sequential s{nn::Linear{2, 3}, nn::ReLU{}, nn::Dropout{0.5}};
-  });
+  add(rows, "Sequential",
+      [](Model&) { nn::Sequential s{nn::Linear{2, 3}, nn::ReLU{}, nn::Dropout{0.5}}; });
 }
 
 void add_loads(std::vector<Row>& rows) {
   for (const DType dtype : {f32, f16}) {
-    rows.push_back(
-        {str("Module.load_state_dict from ", name(dtype)), [=] {
-           const nn::StateDict saved = other_values(dtype);
-           const auto made = std::make_shared<Model>();
-           return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
-         }});
+    rows.push_back({str("Module.load_state_dict from ", name(dtype)), [=] {
+                      const nn::StateDict saved = other_values(dtype);
+                      const auto made = std::make_shared<Model>();
+                      return Subject{[=] { made->net.load_state_dict(saved); },
+                                     [=] { return made->state(); }};
+                    }});
   }
-  rows.push_back(
-      {"load_state_dict into channels_last", [] {
-         const nn::StateDict saved = other_values(f64);
-         const auto made = std::make_shared<Model>();
-         made->net.to(MemoryFormat::channels_last);
-         return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
-       }});
+  rows.push_back({"load_state_dict into channels_last", [] {
+                    const nn::StateDict saved = other_values(f64);
+                    const auto made = std::make_shared<Model>();
+                    made->net.to(MemoryFormat::channels_last);
+                    return Subject{[=] { made->net.load_state_dict(saved); },
+                                   [=] { return made->state(); }};
+                  }});
   rows.push_back({"load from a file", [] {
                     const auto directory = std::make_shared<files::Directory>(scratch());
                     const std::string path = *directory / "weights.safetensors";
@@ -138,16 +136,16 @@ void add_averages(std::vector<Row>& rows) {
   averaged("ema.state_dict", false, [](Averaged& a) { (void)a.ema.state_dict(); });
   averaged("making an ema", false, [](Averaged& a) { nn::ExponentialMovingAverage other(a.net); });
   for (const DType dtype : {f32, f16})
-    rows.push_back(
-        {str("ema.load_state_dict from ", name(dtype)), [=] {
-           Averaged other;
-           other.ema.update();
-           nn::StateDict saved;
-           for (const auto& [name, tensor] : other.ema.state_dict())
-             saved.set(name, is_floating(tensor.dtype()) ? tensor.to(dtype) : tensor);
-           const auto made = std::make_shared<Averaged>();
-           return Subject{[=] { made->ema.load_state_dict(saved); }, [=] { return made->state(); }};
-         }});
+    rows.push_back({str("ema.load_state_dict from ", name(dtype)), [=] {
+                      Averaged other;
+                      other.ema.update();
+                      nn::StateDict saved;
+                      for (const auto& [name, tensor] : other.ema.state_dict())
+                        saved.set(name, is_floating(tensor.dtype()) ? tensor.to(dtype) : tensor);
+                      const auto made = std::make_shared<Averaged>();
+                      return Subject{[=] { made->ema.load_state_dict(saved); },
+                                     [=] { return made->state(); }};
+                    }});
 }
 
 /** Adds calls that throw: building their error texts allocates many strings, each of which may

@@ -54,8 +54,8 @@ Row step_row(const std::string& name, const optimizers::Kind& kind, const Call& 
 
 std::vector<Row> scaler_rows() {
   std::vector<Row> rows;
-  const Call backward = [](Trained&t) { t.backward(); },
-             overflow = [](Trained&t) { t.backward(HUGE_VAL); };
+  const Call backward = [](Trained& t) { t.backward(); },
+             overflow = [](Trained& t) { t.backward(HUGE_VAL); };
   const auto stepped = [](const Call& first) {
     return [=](Trained& t) {
       first(t);

@@ -156,16 +156,16 @@ void add_loads(std::vector<Row>& rows, const char* level) {
   rows.push_back(row(str("Session.load_state_dict at ", level), trained(level), [](Trained& t) {
     t.session->load_state_dict({{"loss_scaler0", {{"loss_scale", 512}, {"unskipped", 7}}}});
   }));
-  rows.push_back(
-      {str("Module.load_state_dict at ", level), [=] {
-         const conv_net::ConvNet other;
-         other(nets::wave({4, 2, 6, 6}, 2));
-         nn::StateDict saved;
-         for (const auto& [name, tensor] : other.state_dict())
-           saved.set(name, is_floating(tensor.dtype()) ? tensor * 2 : tensor);
-         const auto made = make_trained(level);
-         return Subject{[=] { made->net.load_state_dict(saved); }, [=] { return made->state(); }};
-       }});
+  rows.push_back({str("Module.load_state_dict at ", level), [=] {
+                    const conv_net::ConvNet other;
+                    other(nets::wave({4, 2, 6, 6}, 2));
+                    nn::StateDict saved;
+                    for (const auto& [name, tensor] : other.state_dict())
+                      saved.set(name, is_floating(tensor.dtype()) ? tensor * 2 : tensor);
+                    const auto made = make_trained(level);
+                    return Subject{[=] { made->net.load_state_dict(saved); },
+                                   [=] { return made->state(); }};
+                  }});
   rows.push_back({str("Optimizer.load_state_dict at ", level), [=] {
                     const auto other = make_trained(level);
                     other->optimizer->step();

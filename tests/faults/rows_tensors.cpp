@@ -133,22 +133,16 @@ void add_listed(std::vector<Row>& rows) {
       {"clamp_", [=](const Tensor& t) { clamp_(t, {.min = 0.3, .max = 0.6}); }},
   };
   for (const auto& [name, call] : calls) add_in_place(rows, name, x, call);
-  add_in_place(
-      rows, "uniform_", x, [](const Tensor& t) { uniform_(t); }, false);
-  add_in_place(
-      rows, "normal_", x, [](const Tensor& t) { normal_(t); }, false);
-  add_in_place(
-      rows, "bernoulli_", x, [](const Tensor& t) { bernoulli_(t); }, false);
+  add_in_place(rows, "uniform_", x, [](const Tensor& t) { uniform_(t); }, false);
+  add_in_place(rows, "normal_", x, [](const Tensor& t) { normal_(t); }, false);
+  add_in_place(rows, "bernoulli_", x, [](const Tensor& t) { bernoulli_(t); }, false);
   add_in_place(
       rows, "trunc_normal_", x, [](const Tensor& t) { nn::init::trunc_normal_(t); }, false);
-  add_in_place(
-      rows, "orthogonal_", x, [](const Tensor& t) { nn::init::orthogonal_(t); }, false);
+  add_in_place(rows, "orthogonal_", x, [](const Tensor& t) { nn::init::orthogonal_(t); }, false);
   add_in_place(
       rows, "xavier_uniform_", x, [](const Tensor& t) { nn::init::xavier_uniform_(t); }, false);
-  add_in_place(
-      rows, "requires_grad_", x, [](const Tensor& t) { t.requires_grad_(); }, false);
-  add_in_place(
-      rows, "set_grad", x, [](const Tensor& t) { t.set_grad(t.detach().clone()); }, false);
+  add_in_place(rows, "requires_grad_", x, [](const Tensor& t) { t.requires_grad_(); }, false);
+  add_in_place(rows, "set_grad", x, [](const Tensor& t) { t.set_grad(t.detach().clone()); }, false);
 }
 
 // ---- gradients ----------------------------------------------------------------------------------

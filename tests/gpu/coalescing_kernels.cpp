@@ -50,8 +50,7 @@ template <class F>
 void check_op(const std::string& name, const Tensor& x, std::vector<Tensor> wanted, const F& f,
               double most = kMost) {
   Tensor y;
-  check_traffic(
-      name, bytes_of(x), 0, [&] { y = f(); }, most);
+  check_traffic(name, bytes_of(x), 0, [&] { y = f(); }, most);
   wanted.push_back(x);
   const Tensor gy = ones_like(y);
   check_traffic(

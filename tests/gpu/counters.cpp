@@ -75,9 +75,8 @@ TEST_CASE("a gradient of several operands is one launch", "[gpu][counters]") {
   const Tensor a = ones({7}, {.device = kDevice, .requires_grad = true}),
                b = ones({7}, {.device = kDevice, .requires_grad = true});
   const Tensor y = a / b, g = ones({7}, {.device = kDevice});
-  const emulator::Counters cost = cost_of([&] {
-    grad(std::span(&y, 1), std::vector{a, b}, {}, std::span(&g, 1));
-  });
+  const emulator::Counters cost =
+      cost_of([&] { grad(std::span(&y, 1), std::vector{a, b}, {}, std::span(&g, 1)); });
   CHECK(cost.launches == 1);
   CHECK(cost.synchronisations == 0);
 }

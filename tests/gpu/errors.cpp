@@ -45,22 +45,10 @@ std::vector<Work> works() {
       {"cumsum", [=] { return cumsum(long_line, 0); }},
       {"nonzero", [=] { return nonzero(x); }},
       {"unique", [=] { return unique(long_line, {.return_inverse = true}).inverse; }},
-      {"index_add",
-       [=] {
-         return index_add(x, 0, rows, counting({30, 50}));
-       }},
-      {"index_put",
-       [=] {
-         return index_put(x, {rows, rows}, counting({30}));
-       }},
-      {"scatter",
-       [=] {
-         return scatter(x, 1, places({40, 9}, 50), counting({40, 9}));
-       }},
-      {"cat",
-       [=] {
-         return cat({x, x.to(f16), x.t().contiguous().view({40, 50})});
-       }},
+      {"index_add", [=] { return index_add(x, 0, rows, counting({30, 50})); }},
+      {"index_put", [=] { return index_put(x, {rows, rows}, counting({30})); }},
+      {"scatter", [=] { return scatter(x, 1, places({40, 9}, 50), counting({40, 9})); }},
+      {"cat", [=] { return cat({x, x.to(f16), x.t().contiguous().view({40, 50})}); }},
       {"matmul", [=] { return matmul(x, x.t()); }},
       {"cdist", [=] { return cdist(x, x, {.p = 1}); }},
       {"embedding's gradient",
@@ -126,12 +114,8 @@ TEST_CASE("an in-place op that runs out of memory leaves its operand unchanged",
       [&](const Tensor& x) { index_copy_(x, 0, rows, values); },
       [&](const Tensor& x) { index_put_(x, {rows}, values, {.accumulate = true}); },
       [&](const Tensor& x) { index_put_(x, {rows}, values.to(f64)); },
-      [&](const Tensor& x) {
-        scatter_(x, 0, rows.unsqueeze(1).expand({3000, 5}), values);
-      },
-      [&](const Tensor& x) {
-        scatter_add_(x, 0, rows.unsqueeze(1).expand({3000, 5}), values);
-      },
+      [&](const Tensor& x) { scatter_(x, 0, rows.unsqueeze(1).expand({3000, 5}), values); },
+      [&](const Tensor& x) { scatter_add_(x, 0, rows.unsqueeze(1).expand({3000, 5}), values); },
       [&](const Tensor& x) { cumsum_(x.t(), 1); },
       [&](const Tensor& x) { x.copy_(values.slice(0, 1, 41).to(cpu)); },
   };

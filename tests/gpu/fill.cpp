@@ -297,9 +297,8 @@ TEST_CASE("grids of more than 2^31 elements cover them", "[gpu][fill]") {
   check("packed_row_sum_kernel", x, 0, [&] { sum(x, 1); });
   check("reduce_kernel", odd, 0, [&] { sum(odd, 1); });
   check("transpose_kernel", x, 16, [&] { x.t().contiguous(); });
-  check("join_kernel", x, 32, [&] {
-    cat({x.slice(0, 0, kRows / 2), x.slice(0, kRows / 2, kRows)});
-  });
+  check("join_kernel", x, 32,
+        [&] { cat({x.slice(0, 0, kRows / 2), x.slice(0, kRows / 2, kRows)}); });
   // Threads loop over the elements: the numbers of blocks are those that fill the GPU.
   const emulator::FillLog log;
   sum(x);

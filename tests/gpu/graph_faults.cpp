@@ -139,10 +139,7 @@ TEST_CASE("reads of the device or the host during a capture are reported by the 
       {"nonzero", [&] { nonzero(x); }},
       {"one_hot", [&] { one_hot(places); }},
       {"repeat_interleave", [&] { repeat_interleave(places, places); }},
-      {"tensor",
-       [] {
-         tensor({1., 2}, {.device = kDevice});
-       }},
+      {"tensor", [] { tensor({1., 2}, {.device = kDevice}); }},
       {"unique", [&] { unique(x); }},
       {"amp::detect_nonfinite",
        [&] {

@@ -217,12 +217,10 @@ TEST_CASE("pooling with windows of any overlap agrees with the CPU's", "[gpu][la
   });
   for (const std::int64_t n : {1, 2, 17, 37, 50}) {
     INFO(n);
-    check_alike({x}, [n](const std::vector<Tensor>& t) {
-      return adaptive_avg_pool2d(t[0], {n, n});
-    });
-    check_alike({x}, [n](const std::vector<Tensor>& t) {
-      return adaptive_max_pool2d(t[0], {n, 1});
-    });
+    check_alike({x},
+                [n](const std::vector<Tensor>& t) { return adaptive_avg_pool2d(t[0], {n, n}); });
+    check_alike({x},
+                [n](const std::vector<Tensor>& t) { return adaptive_max_pool2d(t[0], {n, 1}); });
   }
 }
 

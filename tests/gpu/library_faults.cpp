@@ -244,10 +244,7 @@ TEST_CASE("a library failure during a capture postpones the capture", "[gpu][fal
     (void)fresh.run();
     gpu::CapturedStep step([&](const std::vector<Tensor>&) { return std::vector{fresh.work()}; },
                            {kDevice});
-    const auto run = [&] {
-      return checked(
-          call, [&] { return step({})[0]; }, fresh.expected);
-    };
+    const auto run = [&] { return checked(call, [&] { return step({})[0]; }, fresh.expected); };
     CHECK(run().lines.empty());
     {
       const LibraryFault fault(LibraryStage::execution, 1, 1);

@@ -35,8 +35,7 @@ void check_rms_norm(const std::vector<Tensor>& operands) {
 
 void check_softmax(const Tensor& x) {
   packed::check({x}, [](const std::vector<Tensor>& t) { return softmax(t[0], 1); });
-  packed::check(
-      {x}, [](const std::vector<Tensor>& t) { return log_softmax(t[0], 1); }, 8);
+  packed::check({x}, [](const std::vector<Tensor>& t) { return log_softmax(t[0], 1); }, 8);
 }
 
 /** Returns one class per row of x; every third is ignored. */
@@ -134,9 +133,8 @@ TEST_CASE("norms of rows of packs propagate infinities and nan", "[gpu][packed]"
 TEST_CASE("softmax of rows of any width agrees with the CPU's in f64", "[gpu][packed]") {
   NEED_DEVICE();
   manual_seed(13);
-  for_each_width([](std::int64_t width, DType dtype) {
-    check_softmax((randn({3, width}) * 3).to(dtype));
-  });
+  for_each_width(
+      [](std::int64_t width, DType dtype) { check_softmax((randn({3, width}) * 3).to(dtype)); });
   for (const Shape& shape : {Shape{5000, 8}, Shape{600, 1040}, Shape{1, 8192}, Shape{0, 64}})
     for (const DType dtype : kDtypes) check_softmax(randn(shape).to(dtype));
 }

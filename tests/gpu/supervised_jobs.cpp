@@ -36,10 +36,7 @@ TEST_CASE("jobs that fail, throw, crash, hang or break the device are one failur
           "[smoke]") {
   const std::vector<Job> jobs{
       job("passes", pass),
-      job("is wrong",
-          [] {
-            return Verdict{false, "by a mile"};
-          }),
+      job("is wrong", [] { return Verdict{false, "by a mile"}; }),
       job("throws", []() -> Verdict { throw std::runtime_error("two\nlines"); }),
       job("throws a number", []() -> Verdict { throw 7; }),
       job("crashes",
@@ -57,10 +54,7 @@ TEST_CASE("jobs that fail, throw, crash, hang or break the device are one failur
             broken = true;
             return Verdict{false, "an illegal address"};
           }),
-      job("needs a device",
-          [] {
-            return Verdict{!broken, ""};
-          }),
+      job("needs a device", [] { return Verdict{!broken, ""}; }),
       job("passes at the end", pass),
   };
   const Output output = run(jobs, {.job = 0.5, .all = 30});

@@ -48,7 +48,7 @@ struct FaultScope {
 };
 
 mode_t mode_of(const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   REQUIRE(::stat(path.c_str(), &facts) == 0);
   return facts.st_mode & 07777;
 }

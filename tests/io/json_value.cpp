@@ -127,12 +127,10 @@ TEST_CASE("missing, unknown and mistyped fields are reported by name", "[json]")
   CHECK(refused([&] { (void)a.at("b").number(); }) == "read(f): \"a.b\" is no number");
   CHECK(refused([&] { (void)a.at("n").whole(); }) == "read(f): \"a.n\" is no whole number; got -1");
   CHECK(refused([&] { (void)a.at("n").truth(); }) == "read(f): \"a.n\" is neither true nor false");
-  CHECK(refused([&] {
-          a.require_members({"b", "n"});
-        }) == "read(f): \"a\" has an unknown member; got \"t\"");
-  CHECK(refused([&] {
-          a.require_members({"b", "n", "t", "u"});
-        }) == "read(f): \"a\" lacks a member; expected \"u\"");
+  CHECK(refused([&] { a.require_members({"b", "n"}); }) ==
+        "read(f): \"a\" has an unknown member; got \"t\"");
+  CHECK(refused([&] { a.require_members({"b", "n", "t", "u"}); }) ==
+        "read(f): \"a\" lacks a member; expected \"u\"");
   CHECK_NOTHROW(a.require_members({"b", "n", "t"}));
   CHECK(a.members().size() == 3);
 }

@@ -59,7 +59,7 @@ inline ProfileRow row_of(const std::vector<ProfileRow>& rows, std::string_view o
 }
 
 /** Returns the sum of a member over all rows. */
-template <class T> double sum_over(const std::vector<ProfileRow>& rows, T ProfileRow::*member) {
+template <class T> double sum_over(const std::vector<ProfileRow>& rows, T ProfileRow::* member) {
   double sum = 0;
   for (const ProfileRow& row : rows) sum += static_cast<double>(row.*member);
   return sum;

@@ -140,9 +140,8 @@ TEST_CASE("batch_norm_relu reports errors as the layer does") {
   for (const Shape& shape : {Shape{4, 3}, Shape{4, 2, 2, 2}, Shape{1, 3, 1, 1}}) {
     const Tensor x = randn(shape);
     CHECK(text([&] { nn::batch_norm_relu(layer, x); }) == text([&] { layer(x); }));
-    CHECK(text([&] { net(x); }) == text([&] {
-            nn::Sequential{nn::BatchNorm2d{3}, nn::Tanh{}}(x);
-          }));
+    CHECK(text([&] { net(x); }) ==
+          text([&] { nn::Sequential{nn::BatchNorm2d{3}, nn::Tanh{}}(x); }));
   }
   CHECK(values(layer.running_mean()) == std::vector<double>{0, 0, 0});
   CHECK(layer.num_batches_tracked().item<int>() == 0);

@@ -101,9 +101,7 @@ TEST_CASE("adding to or replacing in a container needs a handle of the container
   const nn::ModuleDict<nn::Linear> dict({{"0", nn::Linear{1, 1}}});
   for (nn::Module module : std::vector<nn::Module>{sequential, list, dict}) {
     CHECK(says(error_of<StateError>([&] { module.add("x", nn::ReLU{}); }), "call add() of the"));
-    CHECK(says(error_of<StateError>([&] {
-                 module.replace("0", nn::Linear{1, 1});
-               }),
+    CHECK(says(error_of<StateError>([&] { module.replace("0", nn::Linear{1, 1}); }),
                "call replace() of the"));
   }
   CHECK(sequential.children().size() == 2);
@@ -170,9 +168,7 @@ TEST_CASE("members are found with every way of registration") {
   CHECK_THROWS_AS((dict["a"] = nn::Linear{2, 2}), StateError);
 
   Layers layers;  // in a vector: detected while no other handle holds the layer
-  CHECK(says(error_of<StateError>([&] {
-               layers.layers[1] = nn::Linear{2, 2};
-             }),
+  CHECK(says(error_of<StateError>([&] { layers.layers[1] = nn::Linear{2, 2}; }),
              "use replace(\"1\", ...)"));
 }
 
@@ -359,9 +355,7 @@ TEST_CASE("replace refuses invalid calls without changes") {
   CHECK(registered.untyped.is<nn::ReLU>());
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
-  CHECK(says(error_of<StateError>([&] {
-               net.replace("head", nn::Linear{16, 3});
-             }),
+  CHECK(says(error_of<StateError>([&] { net.replace("head", nn::Linear{16, 3}); }),
              "amp::initialize"));
   session.close();
   net.replace("head", nn::Linear{16, 3});

@@ -126,9 +126,7 @@ TEST_CASE("batch norm updates its own statistics if a user's tag casts its opera
 
 TEST_CASE("batch norm refuses wrong shapes and keeps its statistics") {
   const nn::Sequential net{nn::BatchNorm2d{3}};
-  CHECK(error_of<ShapeError>([&] {
-          net(randn({4, 3}));
-        }) ==
+  CHECK(error_of<ShapeError>([&] { net(randn({4, 3})); }) ==
         "batch_norm(0): wrong number of dimensions for BatchNorm2d; got f32[4,3]@cpu, expected 4 "
         "dimensions");
   CHECK_THROWS_AS(net(randn({4, 2, 2, 2})), ShapeError);

@@ -153,9 +153,7 @@ TEST_CASE("recurrent layers refuse invalid inputs") {
 
 TEST_CASE("packing refuses inconsistent lengths") {
   const Tensor x = ones({4, 2, 3});
-  CHECK(error_of<ValueError>([&] {
-          nn::pack_padded_sequence(x, {2, 3});
-        }) ==
+  CHECK(error_of<ValueError>([&] { nn::pack_padded_sequence(x, {2, 3}); }) ==
         "pack_padded_sequence: the sequences are not sorted by length; got 3 after 2, expected "
         "non-increasing lengths; pass {.enforce_sorted = false}");
   CHECK_THROWS_AS(nn::pack_padded_sequence(x, {4}), ValueError);

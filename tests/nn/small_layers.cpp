@@ -103,9 +103,8 @@ TEST_CASE("layers that rearrange pixels and channels, and padding") {
   CHECK(values(nn::ConstantPad1d{{0, 1}, 3}(ones({1, 2}))) == std::vector<double>{1, 1, 3});
   CHECK(nn::CircularPad3d{1}(ones({1, 2, 2, 2})).shape() == Shape{1, 4, 4, 4});
   CHECK(nn::ZeroPad3d{-1}(ones({1, 3, 3, 3})).shape() == Shape{1, 1, 1, 1});
-  CHECK(error_of<ValueError>([] {
-          nn::ReflectionPad2d{{1, 2, 3}};
-        }) == "ReflectionPad2d: wrong number of paddings; got 3, expected 1 or 4");
+  CHECK(error_of<ValueError>([] { nn::ReflectionPad2d{{1, 2, 3}}; }) ==
+        "ReflectionPad2d: wrong number of paddings; got 3, expected 1 or 4");
   CHECK_THROWS_AS(nn::ReflectionPad1d{3}(ones({1, 2})), ShapeError);
   CHECK_THROWS_AS(nn::Upsample{{}}(ones({1, 1, 2})), ValueError);
 }

@@ -91,10 +91,10 @@ TEST_CASE("workers and processes share a stream, without duplicates", "[data]") 
         Numbers all;
         for (int rank = 0; rank < processes; ++rank)
           for (const Numbers& batch : epoch_of(numbers(50), {.size = 4,
-                                                            .shuffle_buffer = 5,
-                                                            .shard = {rank, processes},
-                                                            .prefetch = prefetch,
-                                                            .workers = workers}))
+                                                             .shuffle_buffer = 5,
+                                                             .shard = {rank, processes},
+                                                             .prefetch = prefetch,
+                                                             .workers = workers}))
             all.insert(all.end(), batch.begin(), batch.end());
         CHECK(sorted(all) == up_to(50));
       }
@@ -214,9 +214,8 @@ TEST_CASE("an error of a stream names the sample, and the next increment goes on
       return out;
     }
   };
-  const StreamDataset set([](const StreamPart& part) {
-    return Broken{{part.index, part.count, 12}};
-  });
+  const StreamDataset set(
+      [](const StreamPart& part) { return Broken{{part.index, part.count, 12}}; });
   for (const std::int64_t prefetch : {0, 2}) {
     Batches batches(set, {.size = 2, .prefetch = prefetch, .workers = 2});
     auto at = batches.begin();

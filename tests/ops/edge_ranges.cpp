@@ -170,11 +170,8 @@ TEST_CASE("distances of numbers whose powers leave the range", "[ops][edges]") {
                           slopes, error);
       check_with_gradient([&](const Tensor& v) { return cdist(v, zero, {.p = p}); }, x, {n * size},
                           slopes, error);
-      check_with_gradient(
-          [&](const Tensor& v) {
-            return pdist(cat({v, zero}), {.p = p});
-          },
-          x, {n * size}, slopes, error);
+      check_with_gradient([&](const Tensor& v) { return pdist(cat({v, zero}), {.p = p}); }, x,
+                          {n * size}, slopes, error);
       check_with_gradient(
           [&](const Tensor& v) { return pairwise_distance(v, zero, {.p = p, .eps = 0}); }, x,
           {n * size}, slopes, error);
@@ -322,9 +319,7 @@ TEST_CASE("recorded gradients of norm layers of tiny numbers are those of the ke
       [](const Tensor& x) { return batch_norm(x, {.training = true}); },
       [](const Tensor& x) { return batch_norm_relu(x, {.training = true}); },
       [](const Tensor& x) { return group_norm(x, 2); },
-      [](const Tensor& x) {
-        return instance_norm(x.view({1, 3, 4}));
-      },
+      [](const Tensor& x) { return instance_norm(x.view({1, 3, 4})); },
   };
   for (const Size& size :
        {Size{f32, 1e-8}, {f32, 1e-12}, {f32, 1e-20}, {bf16, 1e-20}, {f32, 1e-37}, {f64, 1e-200}})

@@ -111,9 +111,7 @@ TEST_CASE("the target of a cross entropy gets no nan from infinite scores", "[op
 TEST_CASE("losses at probability 0 and infinite scores", "[ops][edges]") {
   const SoftMarginLossOptions each{.reduction = Reduction::none};
   check_with_gradient(
-      [](const Tensor& x) {
-        return kl_div(x, made({0, 0, 1, 0}), {.reduction = Reduction::none});
-      },
+      [](const Tensor& x) { return kl_div(x, made({0, 0, 1, 0}), {.reduction = Reduction::none}); },
       made({-kInf, kInf, -kInf, 0}), {0, 0, kInf, 0}, {0, 0, -1, 0});
   check_with_gradient(
       [](const Tensor& x) {
@@ -133,9 +131,7 @@ TEST_CASE("losses at probability 0 and infinite scores", "[ops][edges]") {
       },
       made({0, kInf, kInf}), {0, kInf, kInf}, {1, 1, 1});
   check_with_gradient(
-      [&](const Tensor& x) {
-        return soft_margin_loss(x, made({1, -1, 1, 0}), each);
-      },
+      [&](const Tensor& x) { return soft_margin_loss(x, made({1, -1, 1, 0}), each); },
       made({kInf, -kInf, -kInf, kInf}), {0, 0, kInf, std::log(2.0)}, {0, 0, -1, 0});
   check_with_gradient(
       [&](const Tensor& x) {

@@ -166,8 +166,7 @@ TEST_CASE("matrix products of integers are exact, and their gradients", "[exact]
     const auto G = [&](std::int64_t i, std::int64_t j) { return g[i * n + j]; };
     const Array y = product(m, n, k, A, B);
     const Array da = product(m, k, n, G, [&](std::int64_t i, std::int64_t j) { return B(j, i); });
-    const Array db = product(
-        k, n, m, [&](std::int64_t i, std::int64_t j) { return A(j, i); }, G);
+    const Array db = product(k, n, m, [&](std::int64_t i, std::int64_t j) { return A(j, i); }, G);
     for (const DType dtype : kDTypes) {
       INFO("[" << m << "," << k << "] x [" << k << "," << n << "] " << name(dtype) << " " << ta
                << tb);

@@ -147,9 +147,7 @@ const Source kSources[] = {
     {"a product", [](const std::vector<Tensor>& x) { return x[0] * 1.0; },
      [](const Shape& shape) { return std::vector<Tensor>{values(shape, 1)}; }},
     {"a layer",
-     [](const std::vector<Tensor>& x) {
-       return linear(x[0], values({x[1].numel(), 2}, 2), x[1]);
-     },
+     [](const std::vector<Tensor>& x) { return linear(x[0], values({x[1].numel(), 2}, 2), x[1]); },
      [](const Shape& shape) {
        Shape input = shape;
        input[input.rank() - 1] = 2;

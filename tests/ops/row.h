@@ -82,7 +82,7 @@ struct Smoke {
   bool by_library = false, may_vary = false;  // as in smoke::Row
   std::optional<std::size_t> leaf = {};       // of backward: the only operand with a gradient
   std::optional<mezzo::MemoryFormat> format = {};  // of operands with four dimensions
-  std::function<double(const Tensors&x)> bytes = {}, flops = {};  // of one call
+  std::function<double(const Tensors& x)> bytes = {}, flops = {};  // of one call
 };
 
 /** Registers the rows of a file before the tests run. */
@@ -132,7 +132,11 @@ template <class... Args> class Row {
     cases::add_case(std::move(c));
     return *this;
   }
-  Row& test(Case c) requires(sizeof...(Args) > 0) { return test(std::move(c), Args{}...); }
+  Row& test(Case c)
+  requires(sizeof...(Args) > 0)
+  {
+    return test(std::move(c), Args{}...);
+  }
 
   /** Adds a case whose first operand is prepare(x[0]). */
   Row& test_of(Tensor (*prepare)(const Tensor& x), Case c, const Args&... args) {
@@ -151,7 +155,9 @@ template <class... Args> class Row {
 
   /** Adds calls on operands that broadcast; `draw` draw the arguments, one each. */
   template <class... Draws>
-  Row& fuzz(Broadcasting operands, Draws... draw) requires(sizeof...(Draws) == sizeof...(Args)) {
+  Row& fuzz(Broadcasting operands, Draws... draw)
+  requires(sizeof...(Draws) == sizeof...(Args))
+  {
     const auto add = [&](const Call& call, bool in_place) {
       fuzz::add_row(op_, [=](FuzzDraw& d) {
         Tensors x = draw_operands(d, operands);
@@ -180,7 +186,9 @@ template <class... Args> class Row {
   /** Adds calls that `draw(d, call)` draws: it returns Trial{call(operands, arguments...),
    *  expected}. */
   template <class F>
-  Row& fuzz(F draw) requires std::is_invocable_r_v<Trial, F, FuzzDraw&, const Drawn&> {
+  Row& fuzz(F draw)
+  requires std::is_invocable_r_v<Trial, F, FuzzDraw&, const Drawn&>
+  {
     const auto add = [&](Drawn call) {
       fuzz::add_row(op_, [draw, call = std::move(call)](FuzzDraw& d) { return draw(d, call); });
     };
@@ -193,7 +201,11 @@ template <class... Args> class Row {
     add_golden(op_, g, bound(call_, args...));
     return *this;
   }
-  Row& golden(const Golden& g) requires(sizeof...(Args) > 0) { return golden(g, Args{}...); }
+  Row& golden(const Golden& g)
+  requires(sizeof...(Args) > 0)
+  {
+    return golden(g, Args{}...);
+  }
 
   /** Adds golden cases of torch's function of the op's name on numbers between low and high, of all
    *  forms that the row has. */
@@ -213,7 +225,9 @@ template <class... Args> class Row {
     });
     return *this;
   }
-  Row& golden_in_place(const Golden& g) requires(sizeof...(Args) > 0) {
+  Row& golden_in_place(const Golden& g)
+  requires(sizeof...(Args) > 0)
+  {
     return golden_in_place(g, Args{}...);
   }
 
@@ -221,7 +235,11 @@ template <class... Args> class Row {
     add_smoke(line, bound(call_, args...));
     return *this;
   }
-  Row& smoke(const Smoke& line) requires(sizeof...(Args) > 0) { return smoke(line, Args{}...); }
+  Row& smoke(const Smoke& line)
+  requires(sizeof...(Args) > 0)
+  {
+    return smoke(line, Args{}...);
+  }
 
   const std::string& op() const { return op_; }
   const Call& call() const { return call_; }

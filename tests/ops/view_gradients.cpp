@@ -17,40 +17,20 @@ struct View {
 
 // Views of a tensor of shape [2,3,2,2].
 const View kViews[] = {
-    {"as_strided",
-     [](const Tensor& x) {
-       return x.as_strided({3, 3}, {1, 1}, 2);
-     }},
-    {"as_strided",
-     [](const Tensor& x) {
-       return x.as_strided({2, 3, 2}, {0, 2, 1}, 1);
-     }},
-    {"as_strided",
-     [](const Tensor& x) {
-       return x.as_strided({3, 2}, {2, 7});
-     }},
+    {"as_strided", [](const Tensor& x) { return x.as_strided({3, 3}, {1, 1}, 2); }},
+    {"as_strided", [](const Tensor& x) { return x.as_strided({2, 3, 2}, {0, 2, 1}, 1); }},
+    {"as_strided", [](const Tensor& x) { return x.as_strided({3, 2}, {2, 7}); }},
     {"as_strided", [](const Tensor& x) { return x.as_strided({4}, {0}, 5); }},
     {"diagonal", [](const Tensor& x) { return x.diagonal(1, 0, 1); }},
-    {"expand",
-     [](const Tensor& x) {
-       return x.expand({3, 2, 3, 2, 2});
-     }},
-    {"expand",
-     [](const Tensor& x) {
-       return x.narrow(1, 1, 1).expand({2, 4, 2, 2});
-     }},
-    {"permute",
-     [](const Tensor& x) {
-       return x.permute({2, 0, 3, 1});
-     }},
+    {"expand", [](const Tensor& x) { return x.expand({3, 2, 3, 2, 2}); }},
+    {"expand", [](const Tensor& x) { return x.narrow(1, 1, 1).expand({2, 4, 2, 2}); }},
+    {"permute", [](const Tensor& x) { return x.permute({2, 0, 3, 1}); }},
     {"select", [](const Tensor& x) { return x.select(1, 2); }},
     {"slice", [](const Tensor& x) { return x.slice(1, 0, 3, 2); }},
     {"view", [](const Tensor& x) { return x.unsqueeze(1); }},
     {"windows", [](const Tensor& x) { return x.unfold(1, 2, 1); }},
     {"windows",
-     [](const Tensor& x) {
-       return x.unfold(1, 2, 1).unfold(2, 2, 1).expand({2, 2, 1, 2, 2, 2});
-     }},
+     [](const Tensor& x) { return x.unfold(1, 2, 1).unfold(2, 2, 1).expand({2, 2, 1, 2, 2, 2}); }},
 };
 
 /** Makes a base of shape [2,3,2,2] from x. */
@@ -62,9 +42,7 @@ const Layout kLayouts[] = {
 /** Bases that are views themselves. */
 const Layout kViewLayouts[] = {
     [](const Tensor& x) { return x.transpose(1, 3).contiguous().transpose(1, 3); },
-    [](const Tensor& x) {
-      return x.narrow(0, 1, 1).expand({2, 3, 2, 2});
-    },
+    [](const Tensor& x) { return x.narrow(0, 1, 1).expand({2, 3, 2, 2}); },
     [](const Tensor& x) { return x.slice(0, 0, 2); },
 };
 

@@ -184,9 +184,8 @@ TEST_CASE("the work of convolutions, attention and recurrent layers is computed"
   const Tensor x = image.detach().requires_grad_(), w = weight.detach().requires_grad_();
   CHECK(flops([&] { sum(conv2d(x, w, {}, {.padding = 1})).backward(); }) ==
         3 * 2.0 * 2 * 4 * 64 * 27);
-  CHECK(flops([&] {
-          conv_transpose2d(image, randn({3, 5, 2, 2}), {}, {.stride = 2});
-        }) == 2.0 * 2 * 3 * 64 * 20);
+  CHECK(flops([&] { conv_transpose2d(image, randn({3, 5, 2, 2}), {}, {.stride = 2}); }) ==
+        2.0 * 2 * 3 * 64 * 20);
   const Tensor q = randn({2, 4, 6, 8}), k = randn({2, 4, 10, 8});
   CHECK(flops([&] { scaled_dot_product_attention(q, k, k); }) == 2 * 2.0 * 8 * 6 * 10 * 8);
   const nn::LSTM lstm{3, 5};

@@ -153,7 +153,9 @@ __device__ void line_losses(const Scores& s, const LineWalk& walk, const Results
 
 /** Returns the sums of losses and weights in [begin, end), to all threads of the one block that
  *  calls it. */
-template <class C> struct Sums { C loss = 0, weight = 0; };
+template <class C> struct Sums {
+  C loss = 0, weight = 0;
+};
 template <class C>
 __device__ Sums<C> summed(std::int64_t begin, std::int64_t end, const C* losses, const C* weights,
                           C* room) {

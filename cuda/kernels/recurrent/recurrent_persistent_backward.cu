@@ -321,8 +321,8 @@ __global__ void __launch_bounds__(kPersistentThreads, 1)
 }
 
 template <class T, int kGates, int kDepth>
-inline constexpr auto kKernel =
-    &persistent_backward_kernel<T, kGates, kDepth, kDepth == kMostDepth ? 1 : 2>;
+inline constexpr auto kKernel = &persistent_backward_kernel < T,
+                      kGates, kDepth, kDepth == kMostDepth ? 1 : 2 > ;
 
 }  // namespace
 

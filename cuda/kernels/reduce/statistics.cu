@@ -71,7 +71,9 @@ constexpr Power power_of(double p) {
 
 /** The terms of some elements. Sums of powers come with the greatest size, or the least for
  *  p < 0. */
-template <class C> struct NormState { C sum, extreme; };
+template <class C> struct NormState {
+  C sum, extreme;
+};
 
 template <class C> struct VectorNorm {
   using Value = C;

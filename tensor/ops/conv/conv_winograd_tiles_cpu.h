@@ -58,7 +58,9 @@ inline TileGrid tile_grid(std::int64_t height, std::int64_t width, std::int64_t 
 }
 
 /** The pixels of kSize x kSize of an image, some of which may be outside of it. */
-template <int kSize> struct TilePixels { float* at[kSize * kSize]; };
+template <int kSize> struct TilePixels {
+  float* at[kSize * kSize];
+};
 /** Returns the pixels that tile number `tile` of a grid reads. `outside` stands for pixels outside
  *  of the image. */
 TilePixels<4> pixels_read(const TileGrid& grid, const PixelImages& images, std::int64_t tile,

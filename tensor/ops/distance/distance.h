@@ -49,7 +49,7 @@ struct MatrixOrder {
    *  singular values. */
   template <class T>
   requires(std::integral<T> || std::floating_point<T>)
-      MatrixOrder(T order)  // NOLINT: implicit on purpose
+  MatrixOrder(T order)  // NOLINT: implicit on purpose
       : number(static_cast<double>(order)) {}
   /** Takes "fro" or "nuc". Errors: ValueError for any other name. */
   MZ_API MatrixOrder(const char* order);  // NOLINT: implicit on purpose

@@ -22,8 +22,7 @@ template <class Op, class F> MZ_HD inline void with_attrs(const AttrsOf<Op>& att
     };
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (try_form(std::integral_constant<std::size_t, I>{}) || ...);
-    }
-    (std::make_index_sequence<std::size(Op::forms)>{});
+    }(std::make_index_sequence<std::size(Op::forms)>{});
   } else {
     f([attrs] { return attrs; });
   }
@@ -41,9 +40,7 @@ MZ_HD inline auto elementwise_forward(const AttrsOf<Op>& attrs, const V& x, cons
 /** Ops with `forward_bf16`: for a bf16 operand in `bf16_range` it gives the same bits, rounded to
  *  bf16, as the full formula with less work. */
 template <class Op>
-concept HasBf16Form = requires {
-  &Op::forward_bf16;
-};
+concept HasBf16Form = requires { &Op::forward_bf16; };
 
 /** Returns the result of the bf16 form, not yet rounded. */
 template <class Op> MZ_HD inline float elementwise_forward_bf16(const AttrsOf<Op>& attrs, float x) {

@@ -76,8 +76,12 @@ namespace detail {
 
 /** The type in which V is added and multiplied. Integers use the unsigned type, modulo 2^64,
  *  because overflow of signed types is undefined in C++. */
-template <class V> struct Modular { using type = V; };
-template <> struct Modular<std::int64_t> { using type = std::uint64_t; };
+template <class V> struct Modular {
+  using type = V;
+};
+template <> struct Modular<std::int64_t> {
+  using type = std::uint64_t;
+};
 template <class V> using ModularOf = typename Modular<V>::type;
 
 }  // namespace detail

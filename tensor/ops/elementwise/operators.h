@@ -48,14 +48,14 @@ template <Number S> Tensor operator/(S a, const Tensor& b) {
   return rdiv(b, static_cast<double>(a));
 }
 
-#define MZ_COMPOUND(symbol, function)                                              \
-  /** Calls the in-place function of that operation; returns self. */              \
-  inline const Tensor& operator symbol(const Tensor& self, const Tensor& other) {  \
-    return function(self, other);                                                  \
-  }                                                                                \
-  /** As above, with a number. */                                                  \
-  template <Number S> const Tensor& operator symbol(const Tensor& self, S other) { \
-    return function(self, operand(other));                                         \
+#define MZ_COMPOUND(symbol, function)                                               \
+  /** Calls the in-place function of that operation; returns self. */               \
+  inline const Tensor& operator symbol(const Tensor & self, const Tensor & other) { \
+    return function(self, other);                                                   \
+  }                                                                                 \
+  /** As above, with a number. */                                                   \
+  template <Number S> const Tensor& operator symbol(const Tensor & self, S other) { \
+    return function(self, operand(other));                                          \
   }
 MZ_COMPOUND(+=, add_)
 MZ_COMPOUND(-=, sub_)

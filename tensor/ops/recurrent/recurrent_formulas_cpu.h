@@ -18,7 +18,9 @@ template <class T, bool kRelu> MZ_HD MZ_ALWAYS_INLINE T rnn_backward(T a, T gh) 
 }
 
 /** The gates of a GRU; `part` is U h + b of n, which is multiplied by the reset gate. */
-template <class T> struct GruGates { T reset, update, fresh, part; };
+template <class T> struct GruGates {
+  T reset, update, fresh, part;
+};
 template <class T>
 MZ_HD MZ_ALWAYS_INLINE GruGates<T> gru_forward(T r, T z, T n, T hr, T hz, T hn, T bias) {
   const T reset = math::sigmoid(r + hr), update = math::sigmoid(z + hz);
@@ -31,7 +33,9 @@ template <class T> MZ_HD MZ_ALWAYS_INLINE T gru_result(const GruGates<T>& u, T h
 
 /** Gradients of W x + b, which equal those of U h + b except for n. `direct` is the gradient of the
  *  previous h that does not pass through U. */
-template <class T> struct GruGradients { T r, z, n, hidden_n, direct; };
+template <class T> struct GruGradients {
+  T r, z, n, hidden_n, direct;
+};
 template <class T>
 MZ_HD MZ_ALWAYS_INLINE GruGradients<T> gru_backward(const GruGates<T>& u, T h, T gh) {
   const T gz = gh * (h - u.fresh) * u.update * (1 - u.update);
@@ -41,7 +45,9 @@ MZ_HD MZ_ALWAYS_INLINE GruGradients<T> gru_backward(const GruGates<T>& u, T h, T
 }
 
 /** The gates of an LSTM and its c, which is rounded before the output is computed. */
-template <class T> struct LstmGates { T in, forget, fresh, c; };
+template <class T> struct LstmGates {
+  T in, forget, fresh, c;
+};
 template <class T>
 MZ_HD MZ_ALWAYS_INLINE LstmGates<T> lstm_forward(T i, T f, T g, T hi, T hf, T hg, T c) {
   const T in = math::sigmoid(i + hi), forget = math::sigmoid(f + hf);
@@ -53,7 +59,9 @@ template <class T> MZ_HD MZ_ALWAYS_INLINE T lstm_result(T out, T c) { return out
 
 /** Gradients of an LSTM's gates, and of the previous c. In lstm_backward, c belongs to this step
  *  and c_before to the previous one. */
-template <class T> struct LstmGradients { T i, f, g, o, c; };
+template <class T> struct LstmGradients {
+  T i, f, g, o, c;
+};
 template <class T>
 MZ_HD MZ_ALWAYS_INLINE LstmGradients<T> lstm_backward(T i, T f, T g, T o, T c, T c_before, T gh,
                                                       T gc) {

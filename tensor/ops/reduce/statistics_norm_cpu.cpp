@@ -22,11 +22,9 @@ constexpr auto kSame = []<class C>(C a) { return a; };
 template <class C, class F> void visit_norm(double p, F&& f) {
   const auto absolute = [](C v) { return v < C(0) ? -v : v; };
   if (p == 2) {
-    f(
-        C(0), [](C a, C v) { return a + v * v; }, kPlus, [](C s) { return std::sqrt(s); });
+    f(C(0), [](C a, C v) { return a + v * v; }, kPlus, [](C s) { return std::sqrt(s); });
   } else if (p == 1) {
-    f(
-        C(0), [=](C a, C v) { return a + absolute(v); }, kPlus, kSame);
+    f(C(0), [=](C a, C v) { return a + absolute(v); }, kPlus, kSame);
   } else if (std::isinf(p)) {
     // The smallest absolute value is minus the largest of the negated ones.
     const C sign = p > 0 ? C(1) : C(-1);

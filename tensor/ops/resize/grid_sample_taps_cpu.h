@@ -13,7 +13,9 @@
 namespace mezzo::cpu_kernels {
 
 /** A position along one dimension, in elements, and its derivative by the grid's coordinate. */
-template <class C> struct GridPlace { C at, slope; };
+template <class C> struct GridPlace {
+  C at, slope;
+};
 
 /** Limits a position to the image's elements; the derivative is 0 at and beyond a limit. nan
  *  becomes the first element. */
@@ -50,8 +52,7 @@ MZ_HD GridPlace<C> padded(GridPlace<C> p, std::int64_t size, const op::GridSampl
 template <std::size_t n, class F> MZ_HD void for_each_constant(F&& f) {
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     (f(std::integral_constant<std::size_t, i>{}), ...);
-  }
-  (std::make_index_sequence<n>{});
+  }(std::make_index_sequence<n>{});
 }
 
 /** The elements along one dimension, one in each of `slots`: 2 for bilinear and nearest, 4 for

@@ -272,10 +272,7 @@ Smoke smoke_gradients(const char* name, int dims, Shape (*weight)(std::int64_t c
 
 const Rows convolutions("window", [] {
   CONV(conv1d, ConvOptions)
-      .smoke(smoke_gradients("conv1d", 1,
-                             [](std::int64_t c) {
-                               return Shape{c, c, 3};
-                             }),
+      .smoke(smoke_gradients("conv1d", 1, [](std::int64_t c) { return Shape{c, c, 3}; }),
              {.padding = 1})
       .test(conv_case(
           "plain", 1, {},
@@ -301,10 +298,7 @@ const Rows convolutions("window", [] {
       CONV(conv2d, ConvOptions)
           .smoke(smoke_gradients(
                      "conv2d, groups, stride 2", 2,
-                     [](std::int64_t c) {
-                       return Shape{c, c / 4, 3, 3};
-                     },
-                     2),
+                     [](std::int64_t c) { return Shape{c, c / 4, 3, 3}; }, 2),
                  {.stride = 2, .padding = 1, .groups = 4})
           .test(conv_case("plain", 2, {},
                           {{{2, 3, 5, 6}, {4, 3, 3, 2}, {4}},
@@ -342,10 +336,7 @@ const Rows convolutions("window", [] {
     for (const char* result : {"y", "dx", "dw"})
       images.smoke(smoke_conv(format, result), {.padding = 1});
   CONV(conv3d, ConvOptions)
-      .smoke(smoke_gradients("conv3d", 3,
-                             [](std::int64_t c) {
-                               return Shape{c, c, 3, 3, 3};
-                             }),
+      .smoke(smoke_gradients("conv3d", 3, [](std::int64_t c) { return Shape{c, c, 3, 3, 3}; }),
              {.padding = 1})
       .test(conv_case(
                 "options", 3,
@@ -380,11 +371,9 @@ const Rows transposed("window", [] {
                "real(1, 4, 4), real(4, 3, 3)"},
               {.stride = 3, .padding = 1, .output_padding = 2, .groups = 2, .dilation = 2});
   CONV(conv_transpose2d, ConvTransposeOptions)
-      .smoke(smoke_gradients("conv_transpose2d", 2,
-                             [](std::int64_t c) {
-                               return Shape{c, c, 4, 4};
-                             }),
-             {.stride = 2, .padding = 1})
+      .smoke(
+          smoke_gradients("conv_transpose2d", 2, [](std::int64_t c) { return Shape{c, c, 4, 4}; }),
+          {.stride = 2, .padding = 1})
       .test(conv_case("plain", 2, {},
                       {{{2, 3, 3, 4}, {3, 2, 3, 2}, {2}},
                        {{2, 2, 2}, {2, 3, 1, 1}, {3}},

@@ -383,14 +383,13 @@ const Rows determinants("linalg", [] {
         const auto [sign, logabsdet] = linalg::slogdet(x[0]);
         return Tensors{logabsdet, sign};
       })
-      .test_of(
-          negative,
-          wrapped(
-              "", for_each([](const Matrix& x) {
-                const double d = determinant(regular(x)) * (x.rows % 2 == 0 ? 1 : -1);
-                return Results{{Shape{}, {std::log(std::abs(d))}}, {Shape{}, {d < 0 ? -1.0 : 1.0}}};
-              }),
-              kSquare))
+      .test_of(negative, wrapped("", for_each([](const Matrix& x) {
+                                   const double d =
+                                       determinant(regular(x)) * (x.rows % 2 == 0 ? 1 : -1);
+                                   return Results{{Shape{}, {std::log(std::abs(d))}},
+                                                  {Shape{}, {d < 0 ? -1.0 : 1.0}}};
+                                 }),
+                                 kSquare))
       .fuzz([](FuzzDraw& d, const auto& call) {
         const Tensor x = squares(d);
         return Trial{call({x}), holds_squares(x) ? gives_both(batch_with(x, {})) : refused()};
@@ -515,14 +514,14 @@ const Rows factorisations("linalg", [] {
     return Trial{call({x}, triangle), expected};
   });
   for (const char triangle : {'L', 'U'})
-    of_squares.test_of(
-        definite,
-        wrapped(triangle == 'L' ? "" : "upper", for_each([](const Matrix& x) {
-                  const auto [values, vectors] = eigen(definite(x));
-                  return Results{{Shape{x.rows}, values}, as_result(squared(vectors))};
-                }),
-                kSquare),
-        triangle);
+    of_squares.test_of(definite,
+                       wrapped(triangle == 'L' ? "" : "upper", for_each([](const Matrix& x) {
+                                 const auto [values, vectors] = eigen(definite(x));
+                                 return Results{{Shape{x.rows}, values},
+                                                as_result(squared(vectors))};
+                               }),
+                               kSquare),
+                       triangle);
   row("eigh", CALL(eigenvectors(x[0], triangle), char triangle))
       .golden(stored("", "eigenvectors", "definite(4, 4)"), 'L')
       .golden(stored("batch", "eigenvectors", "definite(2, 3, 3)"), 'L')

@@ -434,15 +434,15 @@ const Rows overwritten_rows("space", [] {
                  },
              .operands = {{}, {}},
              .shapes = {{{3}, {2}}, {{3, 4}, {2, 4}}, {{4, 0}, {2, 0}}}})
-      .test(
-          {.variant = "in place, along the last dimension",
-           .call = CALL(index_copy_(x[0].clone(), -1, ints({1, 3}), x[1])),
-           .oracle =
-               [](const std::vector<Array>& x) {
-                 return std::vector<Array>{overwritten(x[0], x[1], x[0].shape.rank() - 1, {1, 3})};
-               },
-           .operands = {{}, {}},
-           .shapes = {{{4}, {2}}, {{3, 4}, {3, 2}}, {{2, 2, 5}, {2, 2, 2}}}})
+      .test({.variant = "in place, along the last dimension",
+             .call = CALL(index_copy_(x[0].clone(), -1, ints({1, 3}), x[1])),
+             .oracle =
+                 [](const std::vector<Array>& x) {
+                   return std::vector<Array>{
+                       overwritten(x[0], x[1], x[0].shape.rank() - 1, {1, 3})};
+                 },
+             .operands = {{}, {}},
+             .shapes = {{{4}, {2}}, {{3, 4}, {3, 2}}, {{2, 2, 5}, {2, 2, 2}}}})
       .test({.variant = "several rows to one place",
              .call = CALL(index_copy(x[0], 1, ints({2, 0, 2, 2}), x[1])),
              .oracle =

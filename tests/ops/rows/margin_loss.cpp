@@ -113,8 +113,7 @@ const Rows pairs("loss", [] {
                      {{.low = -2, .high = 2, .kinks = {1}}, {.low = 0.1, .high = 0.6}}});
   golden_reductions(hinge, {"", "F.hinge_embedding_loss(x0, x1, ", "real(3, 4), " + kSigns});
   auto soft = LOSS(soft_margin_loss, SoftMarginLossOptions)
-                  .fuzz(broadcasting(
-                      2, +[](double) { return SoftMarginLossOptions{}; }));
+                  .fuzz(broadcasting(2, +[](double) { return SoftMarginLossOptions{}; }));
   test_terms(soft, {"", [](const auto& v) { return -log_sigmoid_of(v[0] * v[1]); }, {{}, {}}});
   golden_reductions(soft, {"", "F.soft_margin_loss(x0, x1, ", "real(3, 4), " + kSigns});
   auto ranking = row("margin_ranking_loss", CALL(margin_ranking_loss(x[0], x[1], x[2], o),

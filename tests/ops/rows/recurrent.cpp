@@ -90,11 +90,9 @@ void for_each_layer(const Setting& s, const std::vector<X>& x, F&& take) {
 std::vector<RecurrentWeights> weights_of(const Setting& s, const std::vector<Tensor>& x) {
   std::vector<RecurrentWeights> weights;
   const auto at = [](const Tensor* t) { return t ? *t : Tensor{}; };
-  for_each_layer(
-      s, x,
-      [&](const Tensor& a, const Tensor& b, const Tensor* c, const Tensor* d, const Tensor* e) {
-        weights.push_back({a, b, at(c), at(d), at(e)});
-      });
+  for_each_layer(s, x,
+                 [&](const Tensor& a, const Tensor& b, const Tensor* c, const Tensor* d,
+                     const Tensor* e) { weights.push_back({a, b, at(c), at(d), at(e)}); });
   return weights;
 }
 

@@ -187,9 +187,7 @@ const Rows products("reduce", [] {
              .oracle = reduced_by({}, false, product),
              .shapes = {{Shape{}}, {{5}}, {{3, 2}}},
              .factor = 8})
-      .fuzz([](FuzzDraw& d, const auto& call) {
-        return Trial{call({d.tensor()}), gives(Sizes{})};
-      })
+      .fuzz([](FuzzDraw& d, const auto& call) { return Trial{call({d.tensor()}), gives(Sizes{})}; })
       .golden({"", "torch.prod", "real(3, 4)"})
       .golden({"one zero", "torch.prod", "given([1., 0., 3., 4.], True)"})
       .golden({"two zeros", "torch.prod", "given([1., 0., 0., 4.], True)"})
