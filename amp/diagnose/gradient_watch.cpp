@@ -5,7 +5,6 @@
 #include "../../tensor/text/text.h"
 #include "../scaling/gradients.h"
 #include "../scaling/scale.h"
-#include "../scaling/scale_loss.h"
 #include "../weights/optimizer_masters.h"
 #include "nonfinite_gradient.h"
 #include "unobserved.h"

@@ -6,7 +6,6 @@
 #include "../../optim/step/step_state.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/gradients.h"
-#include "../scaling/scale_loss.h"
 #include "../weights/optimizer_masters.h"
 #include "unobserved.h"
 

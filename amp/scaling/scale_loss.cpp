@@ -13,7 +13,9 @@
 #include "../../tensor/device/capture.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
+#include "../session_core.h"
 #include "../weights/optimizer_masters.h"
+#include "gradients.h"
 
 namespace mezzo::amp {
 
@@ -437,7 +439,8 @@ AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> session, LossS
                                      Optimizer& optimizer)
     : core(std::move(session)),
       step_state(optimizer.step_state().shared_from_this()),
-      scaler(first_scaler) {
+      scaler(first_scaler),
+      gradients(core ? &core->stash : nullptr) {
   if (scaler) {
     OptimizerTable& all = *scaler->optimizers;
     const auto free =

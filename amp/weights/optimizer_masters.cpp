@@ -11,7 +11,7 @@
 #include "../../tensor/ops/elementwise/operators.h"
 #include "../../tensor/ops/reduce/reduce.h"
 #include "../../tensor/text/text.h"
-#include "../scaling/scale_loss.h"
+#include "../scaling/gradients.h"
 #include "../session.h"
 
 namespace mezzo::amp {

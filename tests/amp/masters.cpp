@@ -1,6 +1,7 @@
 #include "nets.h"
 
-#include "../../amp/scaling/scale_loss.h"
+#include "../../amp/scaling/gradients.h"
+#include "../../amp/session_core.h"
 
 #include "../support/catch.h"
 #include "../support/levels.h"
