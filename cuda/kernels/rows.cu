@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "../../tensor/cpu/order.h"
 #include "axes.h"
 #include "items.h"
 #include "reduce/scan.h"
@@ -186,7 +187,7 @@ template <class C> struct RowSums {
     return {static_cast<C>(alpha * load_element<C>(from.data, from.dtype, place)), begins};
   }
   __device__ State combine(State a, State b) const {
-    return b.first >= 0 ? b : State{static_cast<C>(a.sum + b.sum), a.first};
+    return b.first >= 0 ? b : State{cpu_kernels::Plus{}(a.sum, b.sum), a.first};
   }
   __device__ void store(std::int64_t, std::int64_t line, std::int64_t i, State, State upto) const {
     if (!groups.named(i) || !groups.last(i)) return;
@@ -194,7 +195,7 @@ template <class C> struct RowSums {
     const std::int64_t place = place_in(to, at.quotient, groups.name(i), at.rest);
     C sum = upto.sum;
     if (average) sum /= static_cast<C>(i - upto.first + 1);
-    if (!overwrite) sum += load_element<C>(to.data, to.dtype, place);
+    if (!overwrite) sum = cpu_kernels::Plus{}(sum, load_element<C>(to.data, to.dtype, place));
     store_element<C>(to.data, to.dtype, place, sum);
   }
 };
