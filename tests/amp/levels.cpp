@@ -200,6 +200,7 @@ TEST_CASE("state from before initialize applies to the masters with all its bits
   }
   const auto state_bits = [&] {
     fingerprint::Hash hash;
+    optimizer.sync_to_host();
     for (const optim::Slot& slot : optimizer.slots(0)) {
       for (const Tensor& state : slot.state) hash.add(state);
       hash.add(slot.steps);
@@ -210,6 +211,7 @@ TEST_CASE("state from before initialize applies to the masters with all its bits
   auto session = amp::initialize(net, optimizer, quiet(level.c_str()));
   CHECK(state_bits() == before);
   CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
+  optimizer.sync_to_host();
   CHECK(optimizer.slots(0)[0].steps == 4);
   session.close();
   CHECK(optimizer.slots(0)[0].steps == 4);
