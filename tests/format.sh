@@ -30,7 +30,10 @@ done
 tool=$(command -v clang-format-19 || command -v clang-format)
 case $("${tool:-false}" --version 2>/dev/null) in
   *"version 19."*) ;;
-  *) echo "clang-format 19 is not installed (Debian: apt-get install clang-format-19)"; [ "${CI:-}" = true ] && exit 1; exit 77 ;;
+  *)
+    echo "clang-format 19 is not installed (Debian: apt-get install clang-format-19)"
+    [ "${CI:-}" = true ] && exit 1
+    exit 77 ;;
 esac
 
 [ $fix = yes ] && exec "$tool" -i "${files[@]}"

@@ -19,7 +19,8 @@ from check import Expectations, run, skip
 DIGITS = ['--train', '192', '--epochs', '1', '--batch', '16']
 TRAININGS = {
     'resnet_o1': ['resnet', '--width', '4', '--test', '16', '--opt-level', 'O1', *DIGITS],
-    'resnet_o2': ['resnet', '--width', '4', '--test', '50', '--opt-level', 'O2', '--plain', *DIGITS],
+    'resnet_o2': ['resnet', '--width', '4', '--test', '50', '--plain', '--opt-level', 'O2',
+                  *DIGITS],
     'resnet_o5': ['resnet', '--width', '4', '--test', '50', '--opt-level', 'O5', *DIGITS],
     'dcgan': ['dcgan', '--width', '4', '--opt-level', 'O1', *DIGITS],
     'wgan_gp': ['dcgan', '--gradient-penalty', '--width', '4', '--opt-level', 'O4', *DIGITS],

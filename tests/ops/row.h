@@ -2,11 +2,11 @@
 //
 // To add tests for an op, append a row to the file of its family in rows/:
 //
-//   row("celu", CALL(celu(x[0], o), const CeluOptions& o))
+//   row("celu", CALL(celu(x[0], o), const EluOptions& o))
 //       .test({.oracle = elementwise([](double a) { return a > 0 ? a : 0.7 * expm1(a / 0.7); }),
 //              .operands = {{.low = -4, .high = 4, .kinks = {0}}}},
 //             {.alpha = 0.7})
-//       .fuzz(unary, [](FuzzDraw& d) { return CeluOptions{.alpha = d.real()}; })
+//       .fuzz(unary, [](FuzzDraw& d) { return EluOptions{.alpha = d.real()}; })
 //       .golden({"", "F.celu", "real(3, 4)"})
 //       .golden({"alpha", "F.celu(x0, 0.5)", "real(3, 4)"}, {.alpha = 0.5});
 //
