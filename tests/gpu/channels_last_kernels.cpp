@@ -85,7 +85,7 @@ TEST_CASE("batch norms of a channels-last net copy nothing either, forward and b
         CHECK(plain(last.forward) == plain(rows.forward));
         CHECK(last.backward == rows.backward);
         // relu and the net's statistics; relu's gradient and the sums of gradients.
-        CHECK(elementwise_in(last.forward) == 3);
+        CHECK(elementwise_in(last.forward) == 2);
         CHECK(elementwise_in(last.backward) == 4);
       }
   emulator::set_has_dnn(true);

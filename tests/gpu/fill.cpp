@@ -109,9 +109,9 @@ struct Small {
 constexpr Small kSmall[] = {
     {"axpby_kernel", 176, "limited by a launch's argument size: 176 chunks of 4,096 elements"},
     {"backward_kernel", 64, "of cross entropy: 1,024 lines of 10 classes, 16 per block"},
-    {"copy_kernel", 48, "8 elements per thread: biases and weights of single layers"},
     {"copy_packs_kernel", 196, "8 elements per thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
+    {"fill_kernel", 12, "the gradient of an embedding of 65 characters"},
     {"forward_kernel", 1, "elementwise, of one number"},
     {"forward_packs_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
     {"join_gradient_sums_kernel", 256, "8 channels per block, of up to 2,048"},
