@@ -9,7 +9,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'tensor' / 'ops' / 'OPTIONS.md'
 STRUCT = re.compile(r'^ *struct (?:MZ_API )?\w*Options {', re.MULTILINE)
 # Headers of types whose options are fields of their own.
-OWN_FIELDS = re.compile(r'optim/schedules/(cyclic_)?schedule\.h|nn/data/(sampler|transform|image_transforms)\.h')
+OWN_FIELDS = re.compile(r'optim/schedules/(cyclic_)?schedule\.h|'
+                        r'nn/data/(sampler|transform|image_transforms)\.h')
 # Comments that say nothing away from their place.
 RELATIVE = re.compile(r'^(as above|likewise|the same)\W*$')
 RENEW = 'ninja -C build renew_options'

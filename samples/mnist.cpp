@@ -87,6 +87,8 @@ template <class Net> int train(const Options& o, const data::Split& digits, cons
 }
 
 int load_and_train(const Options& o) {
+  if (comm::init().size() > 1)
+    throw UsageError("got several processes, expected one; resnet trains in several");
   const Device device = prepare(o.run);
   const data::Split digits =
       load_digits(o.data, o.train, o.test, static_cast<std::uint64_t>(o.run.seed));

@@ -14,9 +14,8 @@ struct JsonValue;
 class JsonField;
 
 /** A program's own values by name: text, numbers, integers. A separate type with copy functions
- * that are not inline, as inline ones would cost every user of structs with it 3 MB of compiler
- * memory.
- */
+ *  that are not inline, as inline ones would cost every user of structs with it 3 MB of compiler
+ *  memory. */
 struct MZ_API Metadata : std::map<std::string, std::variant<std::string, double, std::int64_t>> {
   using map::map;
   /** Contains no values. */
