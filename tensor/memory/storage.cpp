@@ -1,5 +1,6 @@
 #include "storage.h"
 
+#include <mutex>
 #include <utility>
 
 #include "../core/error.h"
@@ -29,8 +30,18 @@ Storage::Storage(void* data, std::size_t bytes, std::function<void()> release)
       category_(current_category()),
       release_(std::move(release)) {}
 
+Storage::Storage(std::size_t bytes, Device device, std::shared_ptr<LateWrite> late)
+    : data_(nullptr),
+      bytes_(bytes),
+      device_(device),
+      is_pinned_(false),
+      category_(current_category()) {
+  (void)allocator();  // throws if the device is absent
+  set_late_write(std::move(late));
+}
+
 Storage::~Storage() {
-  if (!is_external_)
+  if (!is_external_ && data_)
     allocator().deallocate(data_, bytes_, category_);
   else if (release_)
     release_();
@@ -38,8 +49,48 @@ Storage::~Storage() {
 
 void Storage::set_category(MemoryCategory category) {
   if (category == category_) return;
-  if (!is_external_) allocator().recategorise(bytes_, category_, category);
+  if (!is_external_ && data_) allocator().recategorise(bytes_, category_, category);
   category_ = category;
+}
+
+// ---- late writes --------------------------------------------------------------------------------
+
+LateWrite::~LateWrite() = default;
+
+namespace {
+
+// Guards all late writes. Recursive: a write may read other storages that have one.
+std::recursive_mutex& late_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+void Storage::set_late_write(std::shared_ptr<LateWrite> late) {
+  const std::lock_guard lock(late_mutex());
+  late_ = std::move(late);
+  is_late_.store(late_ != nullptr, std::memory_order_release);
+}
+
+std::shared_ptr<LateWrite> Storage::late_write() const {
+  const std::lock_guard lock(late_mutex());
+  return late_;
+}
+
+void Storage::run_late_write() const {
+  const std::lock_guard lock(late_mutex());
+  if (!late_) return;  // it has run meanwhile, or runs in this call of data()
+  Storage& self = const_cast<Storage&>(*this);
+  if (!data_) self.data_ = allocator().allocate(bytes_, category_);
+  const std::shared_ptr<LateWrite> late = std::exchange(self.late_, nullptr);
+  try {
+    late->run(self);
+  } catch (...) {
+    self.late_ = late;
+    throw;
+  }
+  self.is_late_.store(late_ != nullptr, std::memory_order_release);
 }
 
 }  // namespace mezzo

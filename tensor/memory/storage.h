@@ -14,6 +14,17 @@
 
 namespace mezzo {
 
+class Storage;
+
+/** A write that waits until the memory of a storage is asked for, because often nobody asks. */
+class MZ_API LateWrite {
+ public:
+  virtual ~LateWrite();
+  /** Writes the values, into memory that is allocated by then. In this thread, data() of the
+   *  storage returns its address meanwhile; other threads wait there. */
+  virtual void run(Storage& storage) = 0;
+};
+
 /** A block of a device's memory, shared by all views of a tensor. */
 class MZ_API Storage final : public RefCounted {
  public:
@@ -24,10 +35,24 @@ class MZ_API Storage final : public RefCounted {
   /** Refers to memory of the CPU that the storage does not own. The destructor calls `release`
    * unless it is empty. The bytes do not count in the memory statistics. */
   Storage(void* data, std::size_t bytes, std::function<void()> release);
+  /** Allocates memory when it is first asked for, and runs `late`, which is not null, then. Errors:
+   *  DeviceError if the device is absent. */
+  Storage(std::size_t bytes, Device device, std::shared_ptr<LateWrite> late);
   ~Storage();
 
-  /** Returns the address of the first byte on device(); not null even for 0 bytes. */
-  void* data() const { return data_; }
+  /** Returns the address of the first byte on device(); not null even for 0 bytes. Runs the late
+   *  write, if there is one. Errors: OutOfMemory and those of the late write, which stays then. */
+  void* data() const {
+    if (is_late_.load(std::memory_order_acquire)) run_late_write();
+    return data_;
+  }
+  /** Sets a write to run when data() is next called, or none. An earlier one that has not run is
+   *  dropped. The caller makes sure that no other thread uses the storage. */
+  void set_late_write(std::shared_ptr<LateWrite> late);
+  /** Returns the late write that has not run yet; null if there is none. */
+  std::shared_ptr<LateWrite> late_write() const;
+  /** Returns the address without running the late write; null if there is no memory yet. */
+  void* present_data() const { return data_; }
   /** Returns the size as requested, without the allocator's rounding. */
   std::size_t bytes() const { return bytes_; }
   /** Returns the device of the memory; the CPU for pinned memory. */
@@ -71,6 +96,7 @@ class MZ_API Storage final : public RefCounted {
 
  private:
   Allocator& allocator() const { return is_pinned_ ? pinned_allocator() : allocator_for(device_); }
+  void run_late_write() const;
 
   void* data_;
   std::size_t bytes_;
@@ -82,6 +108,8 @@ class MZ_API Storage final : public RefCounted {
   std::function<void()> release_;  // of external memory
   std::atomic<bool> is_exposed_{false};
   std::atomic<std::uint32_t> version_{0};
+  std::atomic<bool> is_late_{false};
+  std::shared_ptr<LateWrite> late_;
   std::shared_ptr<void> packed_;
 };
 
