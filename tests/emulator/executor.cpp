@@ -22,14 +22,10 @@ namespace {
 
 struct Worker;
 
-/** One CUDA thread. */
-struct Lane {
-  enum class State : std::uint8_t { fresh, ready, waiting, done };
-  State state = State::fresh;
-  Worker* worker = nullptr;  // worker whose stack it uses, once it had to wait
-};
+/** What one CUDA thread, a lane, does. */
+enum class State : std::uint8_t { fresh, ready, waiting, done };
 
-/** A fiber and its first lane. */
+/** A fiber and the lane that it runs next. */
 struct Worker {
   Fiber fiber;
   unsigned first = 0;
@@ -57,7 +53,8 @@ struct Block {
   std::size_t shared_bytes = 0;
   unsigned runnable = 0, done = 0, cursor = 0;
   std::vector<unsigned> warp_runnable;
-  std::vector<Lane> lanes;
+  std::vector<State> states;     // of the lanes
+  std::vector<Worker*> workers;  // whose stacks lanes use that had to wait
   std::vector<Meeting> meetings;
   std::vector<Slot> slots;
   std::vector<unsigned> polling;  // lanes that wait for other blocks
@@ -155,8 +152,8 @@ class Executor {
       b_->at_barrier = 0;
       races::order_block();
       b_->barrier_result = b_->barrier_sum;
-      for (unsigned i = 0; i < count_; ++i)
-        if (i != current_) wake(i);
+      std::fill(b_->states.begin(), b_->states.end(), State::ready);
+      set_all_runnable();
       return b_->barrier_result;
     }
     block_current();
@@ -252,13 +249,12 @@ class Executor {
     sectors::begin_block();
     here.atomic = false;
     b_->shared_bytes = 0;
-    b_->lanes.assign(count_, Lane{});
+    b_->states.assign(count_, State::fresh);
+    b_->workers.assign(count_, nullptr);
     b_->meetings.resize((count_ + kWarp - 1) / kWarp);
     for (Meeting& m : b_->meetings) m.arrived = 0;
     b_->at_barrier = 0;
-    b_->runnable = count_;
-    b_->warp_runnable.assign(b_->meetings.size(), kWarp);
-    if (count_ % kWarp != 0) b_->warp_runnable.back() = count_ % kWarp;
+    set_all_runnable();
     b_->done = 0;
     b_->cursor = 0;
     b_->polling.clear();
@@ -271,13 +267,11 @@ class Executor {
     const unsigned done_before = b_->done;
     for (const unsigned lane : std::exchange(b_->polling, {})) wake(lane);
     const unsigned polls = b_->runnable;
-    unsigned resumed = 0;
-    while (b_->done < count_ && fault_.empty() && b_->runnable > 0) {
-      resume(pick());
-      ++resumed;
-    }
+    resumed_ = 0;
+    while (b_->done < count_ && fault_.empty() && b_->runnable > 0)
+      host_.switch_to(fiber_of(pick()));
     if (b_->done < count_ && fault_.empty() && b_->polling.empty()) fault_ = deadlock();
-    return b_->done > done_before || resumed > polls || b_->polling.size() != polls;
+    return b_->done > done_before || resumed_ > polls || b_->polling.size() != polls;
   }
 
   /** Resumes a block that waited for others. */
@@ -337,8 +331,8 @@ class Executor {
     if (greedy_) b_->cursor = 0;
     for (;; b_->cursor = b_->cursor + 1 == count_ ? 0 : b_->cursor + 1) {
       const unsigned lane = order_[b_->cursor];
-      const Lane::State state = b_->lanes[lane].state;
-      if (state == Lane::State::fresh || state == Lane::State::ready) return lane;
+      const State state = b_->states[lane];
+      if (state == State::fresh || state == State::ready) return lane;
       if (greedy_ && b_->cursor % kWarp == 0 && b_->warp_runnable[b_->cursor / kWarp] == 0)
         b_->cursor = last_of_warp(b_->cursor);
     }
@@ -365,55 +359,71 @@ class Executor {
       here.thread = {lane % size.x, lane / size.x % size.y, lane / (size.x * size.y)};
   }
 
-  /** Runs a lane, from the host's stack, until it waits or its fiber has no fresh lane to run. */
-  void resume(unsigned lane) {
-    Worker* worker = b_->lanes[lane].worker;
+  /** Makes a runnable lane the current one. Returns the fiber to switch to. */
+  Fiber& fiber_of(unsigned lane) {
+    ++resumed_;
+    Worker* worker = b_->workers[lane];
     if (!worker) {
       if (idle_.empty()) {
         workers_.push_back(std::make_unique<Worker>());
         idle_.push_back(workers_.back().get());
+        idle_.back()->fiber.start(&Executor::work, idle_.back());
       }
       worker = idle_.back();
       idle_.pop_back();
       worker->first = lane;
-      worker->fiber.start(&Executor::work, worker);
     }
-    b_->lanes[lane].state = Lane::State::ready;
+    b_->states[lane] = State::ready;
     enter(lane);
     running_ = worker;
-    host_.switch_to(worker->fiber);
+    return worker->fiber;
   }
 
   /** Runs one lane after another on a fiber, as long as the schedule chooses lanes without a
-   *  stack. */
+   *  stack, then switches to another fiber or to the host; again and again. */
   void work(Worker& worker) {
-    for (unsigned lane = worker.first;;) {
-      enter(lane);
-      body_(argument_);
-      b_->lanes[lane].state = Lane::State::done;
-      b_->lanes[lane].worker = nullptr;
-      count_runnable(lane, -1);
-      if (++b_->done == count_ || b_->runnable == 0) break;
-      lane = pick();
-      if (b_->lanes[lane].state != Lane::State::fresh) break;
-      b_->lanes[lane].state = Lane::State::ready;
+    for (;;) {
+      for (unsigned lane = worker.first;;) {
+        enter(lane);
+        body_(argument_);
+        b_->states[lane] = State::done;
+        b_->workers[lane] = nullptr;
+        count_runnable(lane, -1);
+        if (++b_->done == count_ || b_->runnable == 0) break;
+        lane = pick();
+        if (b_->states[lane] != State::fresh) break;
+        b_->states[lane] = State::ready;
+      }
+      idle_.push_back(&worker);
+      leave_to_next(worker);
     }
-    idle_.push_back(&worker);
-    worker.fiber.switch_to(host_);
-    __builtin_unreachable();
+  }
+
+  /** Suspends the fiber that runs, and resumes the next lane, or the host if there is none. */
+  void leave_to_next(Worker& worker) {
+    if (b_->runnable > 0)
+      worker.fiber.switch_to(fiber_of(pick()));
+    else
+      worker.fiber.switch_to(host_);
   }
 
   /** Suspends the current lane until wake(). */
   void block_current() {
-    b_->lanes[current_].state = Lane::State::waiting;
-    b_->lanes[current_].worker = running_;
+    b_->states[current_] = State::waiting;
+    b_->workers[current_] = running_;
     count_runnable(current_, -1);
-    running_->fiber.switch_to(host_);
+    leave_to_next(*running_);
   }
 
   void wake(unsigned lane) {
-    b_->lanes[lane].state = Lane::State::ready;
+    b_->states[lane] = State::ready;
     count_runnable(lane, 1);
+  }
+
+  void set_all_runnable() {
+    b_->runnable = count_;
+    b_->warp_runnable.assign((count_ + kWarp - 1) / kWarp, kWarp);
+    if (count_ % kWarp != 0) b_->warp_runnable.back() = count_ % kWarp;
   }
 
   /** Ends the block with fault_, from one of its fibers. Objects on the fiber's stack are not
@@ -429,6 +439,7 @@ class Executor {
   void* argument_ = nullptr;
   std::size_t dynamic_bytes_ = 0;
   unsigned count_ = 0, current_ = 0;
+  unsigned resumed_ = 0;  // switches to a fiber in run_block()
   std::vector<unsigned> order_;
   std::vector<std::unique_ptr<Block>> blocks_;  // kept for their shared memory
   Block* b_ = nullptr;                          // the running one

@@ -8,6 +8,7 @@
 
 #include "../../tensor/memory/address_sanitizer.h"
 #ifdef MZ_ADDRESS_SANITIZER
+#  include <sanitizer/asan_interface.h>
 #  include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -47,7 +48,6 @@ namespace {
 
 #ifdef MZ_ADDRESS_SANITIZER
 constexpr std::size_t kStack = 512 << 10;  // sanitized frames are several times as large
-constexpr std::size_t kFirstFrames = 16 << 10;
 #else
 constexpr std::size_t kStack = 128 << 10;
 #endif
@@ -69,9 +69,26 @@ struct FiberEntry {
   }
 };
 
+#ifdef MZ_ADDRESS_SANITIZER
+namespace {
+
+/** Returns whether AddressSanitizer is notified of a switch between fibers, too. */
+bool notifies_always() {
+  static const bool has_fake_stacks = __asan_get_current_fake_stack() != nullptr;
+  return has_fake_stacks;
+}
+
+}  // namespace
+#endif
+
 void Context::arrived() {
 #ifdef MZ_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(fake_stack_, &left->bottom_, &left->size_);
+  if (is_fiber_ && left->is_fiber_ && !notifies_always()) return;
+  // The bounds of fibers are known; those that the sanitizer has may be another fiber's.
+  if (left->is_fiber_)
+    __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
+  else
+    __sanitizer_finish_switch_fiber(fake_stack_, &left->bottom_, &left->size_);
 #endif
 }
 
@@ -79,7 +96,8 @@ void Context::switch_to(Context& other) {
   left = this;
   entered = &other;
 #ifdef MZ_ADDRESS_SANITIZER
-  __sanitizer_start_switch_fiber(&fake_stack_, other.bottom_, other.size_);
+  if (!is_fiber_ || !other.is_fiber_ || notifies_always())
+    __sanitizer_start_switch_fiber(&fake_stack_, other.bottom_, other.size_);
 #endif
 #if MZ_OWN_SWITCH
   mezzo_fiber_switch(&stack_pointer_, other.stack_pointer_);
@@ -89,7 +107,7 @@ void Context::switch_to(Context& other) {
   arrived();
 }
 
-Fiber::Fiber() {
+Fiber::Fiber() : Context(true) {
   // A guard page below the stack turns an overflow into a segmentation fault.
   void* memory = mmap(nullptr, kStack + page(), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -107,13 +125,7 @@ Fiber::~Fiber() {
 void Fiber::start(void (*body)(void*), void* argument) {
   body_ = body;
   argument_ = argument;
-  fake_stack_ = nullptr;
   char* base = const_cast<char*>(static_cast<const char*>(bottom_));
-#ifdef MZ_ADDRESS_SANITIZER
-  // Only the frames around a body that has returned were left. (Unpoisoning the whole stack would
-  // take longer than most kernels.)
-  ASAN_UNPOISON_MEMORY_REGION(base + size_ - kFirstFrames, kFirstFrames);
-#endif
 #if MZ_OWN_SWITCH
   // The stack as after a call: a return address on top, and 8 bytes short of a multiple of 16 once
   // it is popped.

@@ -76,13 +76,19 @@ __device__ SampleAxes<C, N, slots> axes_at(const Sampling<N>& s, std::int64_t at
   return SampleAxes<C, N, slots>(coordinates, s.sizes, s.attrs);
 }
 
-/** Calls f(data) with the address of an array of floating numbers, so that loops over its elements
- *  contain no branch by dtype. */
-template <class F> __device__ void with_floating(const Array& x, F&& f) {
+/** The elements of an array in C, for any dtype. */
+template <class C> struct AnyElements {
+  const Array& x;
+  __device__ C operator[](std::int64_t i) const { return x.load<C>(i); }
+};
+
+/** Calls f(elements) with the elements of an array of floating numbers. In f32, loops over them
+ *  contain no branch by dtype; in f64 they do, for the sake of the time to compile. */
+template <class C, class F> __device__ void with_floating(const Array& x, F&& f) {
+  if constexpr (std::is_same_v<C, double>) return f(AnyElements<C>{x});
   if (x.dtype == DType::f16) return f(static_cast<const Half*>(x.data));
   if (x.dtype == DType::bf16) return f(static_cast<const BFloat16*>(x.data));
-  if (x.dtype == DType::f32) return f(static_cast<const float*>(x.data));
-  f(static_cast<const double*>(x.data));
+  f(static_cast<const float*>(x.data));
 }
 
 template <class C, int N, int slots>
@@ -91,7 +97,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const PlaceWalk walk(s);
   if (walk.first >= walk.end) return;
   const auto axes = axes_at<slots, C>(s, walk.at);
-  with_floating(s.x, [&](const auto* x) {
+  with_floating<C>(s.x, [&](const auto& x) {
     for (std::int64_t c = walk.first; c < walk.end; ++c) {
       const std::int64_t plane = walk.image * s.channels + c;
       C sum = 0;
@@ -129,7 +135,7 @@ __global__ void __launch_bounds__(kSpreadThreads, 1)
     const auto axes = axes_at<slots, C>(s, at);
     std::int64_t place;
     const std::int64_t image = divided(at, s.places, place);
-    with_floating(s.x, [&](const auto* x) {
+    with_floating<C>(s.x, [&](const auto& x) {
 #pragma unroll 1
       for (std::int64_t c = role.part; c < s.channels; c += spread.parts) {
         const std::int64_t plane = image * s.channels + c;
