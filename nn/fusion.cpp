@@ -34,6 +34,10 @@ bool batch_norm_relu_may_fuse() {
 
 bool add_layer_norm_may_fuse() { return !needs_single_ops() && !thread_hooks().cast; }
 
-bool self_attention_may_fuse() { return add_layer_norm_may_fuse(); }
+bool self_attention_may_fuse() {
+  static const std::array<const OpInfo*, 2> ops{find_op("scaled_dot_product_attention"),
+                                                find_op("self_attention")};
+  return is_unobservable(ops);
+}
 
 }  // namespace mezzo::nn::detail

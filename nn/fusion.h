@@ -13,7 +13,7 @@ bool batch_norm_relu_may_fuse();
  *  cast, because their precision tags differ. */
 bool add_layer_norm_may_fuse();
 /** Returns true if dividing a projection into heads within attention is unobservable, under the
- *  same conditions. */
+ *  conditions of mlp_may_fuse(). */
 bool self_attention_may_fuse();
 
 }  // namespace mezzo::nn::detail

@@ -338,6 +338,38 @@ TEST_CASE("self-attention by cuDNN copies nothing", "[gpu][attention][dnn]") {
   CHECK(log.names == std::vector<std::string>{"cuDNN attention", "cuDNN attention"});
 }
 
+TEST_CASE("self-attention under casts has the bits of its parts, without their copies",
+          "[gpu][attention][dnn]") {
+  manual_seed(23);
+  for (const DType low : {f16, bf16})
+    for (const DType dtype : {f16, bf16, f32})
+      for (const double dropout_p : {0.0, 0.25}) {
+        INFO(name(low) << " " << name(dtype) << " " << dropout_p);
+        const amp::autocast casts({.dtype = low});
+        const Tensor qkv = randn({2, 12, 144}).to(dtype).to(kDevice),
+                     g = randn({2, 12, 48}).to(low).to(kDevice);
+        const std::vector<Tensor> got = self_attention(qkv, g, dropout_p, true),
+                                  expected = self_attention(qkv, g, dropout_p, false);
+        CHECK(got[0].dtype() == low);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          CHECK(got[i].dtype() == expected[i].dtype());
+          CHECK(got[i].to_vector<double>() == expected[i].to_vector<double>());
+        }
+        if (dtype != low || dropout_p > 0) continue;
+        const emulator::LaunchLog log;
+        self_attention(qkv, g, 0, true);
+        CHECK(log.names == std::vector<std::string>{"cuDNN attention", "cuDNN attention"});
+      }
+}
+
+TEST_CASE("self-attention keeps its parts where a precision tag is overridden",
+          "[gpu][attention][dnn]") {
+  const amp::autocast casts({.dtype = bf16});
+  const amp::policy_override wide{{"scaled_dot_product_attention", Precision::f32}};
+  const Tensor qkv = randn({2, 12, 144}).to(bf16).to(kDevice);
+  CHECK(nn::causal_self_attention(qkv, 3).dtype() == f32);
+}
+
 TEST_CASE("self-attention by our own kernels copies nothing", "[gpu][attention]") {
   for (const DType dtype : {f32, f16, f64}) {
     enable_cudnn_sdp(false);

@@ -94,7 +94,7 @@ struct AttentionBackward {
  *  Results: y [n, t, e] and, in f32 (f64), the log-sum-exps [n, heads, t]. */
 struct SelfAttention {
   static constexpr OpTraits traits{.name = "self_attention",
-                                   .precision = Precision::match,
+                                   .precision = Precision::low,
                                    .outputs = 2,
                                    .needs = {input(0) | output(0) | output(1)},
                                    .internal = true};
