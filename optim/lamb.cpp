@@ -38,10 +38,11 @@ void FusedLambRule::run(std::vector<TensorTuple> tensors, std::span<LambSettings
     steps.push_back({tensors[i][kParam], tensors[i][kDirection], tensors[i][kLowCopy]});
     rates.push_back({adapts ? of_params + i : nullptr, of_params + tensors.size() + i, s.time});
   }
-  const PreparedUpdate directions(update_row<LambDirectionUpdate>, std::move(tensors),
-                                  settings.data(), call),
+  const PreparedUpdate directions(
+      update_row<LambDirectionUpdate>, std::move(tensors), settings.data(),
+      {.inv_scale = call.inv_scale, .found_inf = call.found_inf, .write_back = call.write_back}),
       step(update_row<LambStepUpdate>, std::move(steps), rates.data(),
-           {.found_inf = call.found_inf});
+           {.found_inf = call.found_inf, .end = call.end});
   directions.run();
   lengths.run();
   step.run();

@@ -311,6 +311,9 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
   if (options.max_norm) norm = clip(updates, *options.max_norm, call.inv_scale);
   // Allocated before anything changes.
   const std::vector<StepCall> count = step_state_->count_of(updates, found_inf);
+  StepEnd end = count.back().end;
+  if (step_state_->device() != cpu) call.end = &end;
+  if (call.end && hooks_) hooks_->before_end(end);
   const auto update_all = [&] { update(updates, call); };
   if (gradient_transform_)
     gradient_transform_->around(*this, updates, call, update_all);
@@ -318,7 +321,9 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
     update_all();
   for (const ParamUpdate& done : updates)
     std::copy_n(done.tensors.begin() + kState, kMaxStates, done.slot->state.begin());
-  const std::int64_t steps = step_state_->defer(count, found_inf);
+  if (end.done && hooks_) hooks_->after_end(end);
+  const std::int64_t steps =
+      step_state_->defer(end.done ? std::span<const StepCall>{} : count, found_inf);
   if (found_inf.word.defined()) return StepResult(step_state_, steps);
   step_state_->flush();
   return StepResult::stepped;

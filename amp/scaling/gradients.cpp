@@ -432,6 +432,16 @@ Tensor AmpOptimizerState::low_copy(const Tensor& param) {
   return copy;
 }
 
+void AmpOptimizerState::before_end(optim::StepEnd& end) {
+  if (raised_by) raised_by->add_to(end, found_inf);
+}
+
+void AmpOptimizerState::after_end(const optim::StepEnd& end) {
+  if (!end.scale) return;
+  scaler = std::exchange(raised_by, nullptr);
+  scaler->ended(end);
+}
+
 void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
   for (const Tensor& param : lent_) core->cache.settle(param);
   lent_.clear();

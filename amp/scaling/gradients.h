@@ -235,7 +235,10 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer,
                                                optim::FoundInf& of_step) override;
   Tensor low_copy(const Tensor& param) override;
-  /** Completes the check that the step has waited for, and resets the flag. */
+  /** Lets the update complete the check that the step has waited for, and reset the flag. */
+  void before_end(optim::StepEnd& end) override;
+  void after_end(const optim::StepEnd& end) override;
+  /** Completes the check and resets the flag, unless the update has. */
   void after_step(optim::Optimizer& optimizer, const optim::StepResult& result) override;
   void after_zero_grad(optim::Optimizer& optimizer) override;
   /** Makes masters of new parameters; refuses those of other sessions. */

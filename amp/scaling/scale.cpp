@@ -14,14 +14,6 @@
 
 namespace mezzo::amp {
 
-ScaleKernel& scale_kernel(DeviceKind kind) {
-  static std::array<ScaleKernel, kNumDeviceKinds> kernels{[](const ScaleCall& call, Device) {
-    call.step.run(0, 1);
-    call.update();
-  }};
-  return kernels[static_cast<std::size_t>(kind)];
-}
-
 std::string_view name(ScaleReason reason) {
   constexpr std::array<std::string_view, 4> names{"overflow", "growth", "set", "restored"};
   return names[static_cast<std::size_t>(reason)];
@@ -214,17 +206,28 @@ Tensor LossScaler::times(const Tensor& x) {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-void LossScaler::run(ScaleCall call, const optim::FoundInf& found_inf) {
-  version_ += call.completes ? 1 : 0;
-  call.found_inf = found_inf.data();
+bool LossScaler::is_pending(const optim::FoundInf& found_inf) const {
+  return found_inf.word.defined() && pending_.word.is_same(found_inf.word);
+}
+
+/** Makes the end of a step work on the scale on its device. */
+void LossScaler::attach(optim::StepEnd& end) const {
+  end.scale = static_cast<ScaleState*>(memory_.raw_data());
+  end.scale32 = scale32_.data<float>();
+  end.scale64 = scale64_.data<double>();
+}
+
+void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
+  call.end.found_inf = found_inf.data();
   if (device_ == cpu) {
+    version_ += call.end.completes ? 1 : 0;
     const ScaleState former = state_;
-    call.state = &state_;
-    scale_kernel(DeviceKind::cpu)(call, cpu);
+    call.end.scale = &state_;
+    optim::step_kernel(DeviceKind::cpu)(call, cpu);
     return note_change(former);
   }
   follow_host();
-  if (call.completes && use_.use_count() > 1) {
+  if (call.end.completes && use_.use_count() > 1) {
     if (Capture::current())
       fail<Unsupported>(
           "amp::scale_loss",
@@ -232,11 +235,9 @@ void LossScaler::run(ScaleCall call, const optim::FoundInf& found_inf) {
            .hint = "close one before the next begins, or give them loss_ids of their own"});
     allocate_scales(device_);
   }
-  call.state = static_cast<ScaleState*>(memory_.raw_data());
-  call.scale32 = scale32_.data<float>();
-  call.scale64 = scale64_.data<double>();
-  scale_kernel(device_.kind)(call, device_);
-  if (!Capture::current()) ahead_ = true;
+  attach(call.end);
+  optim::step_kernel(device_.kind)(call, device_);
+  ended(call.end);
 }
 
 void LossScaler::defer(const optim::FoundInf& found_inf) {
@@ -246,19 +247,40 @@ void LossScaler::defer(const optim::FoundInf& found_inf) {
 
 void LossScaler::finish_pending() {
   if (!pending_.word.defined()) return;
-  run({.notes = true, .completes = true, .any = true}, std::exchange(pending_, {}));
+  run({.end = {.notes = true, .completes = true, .any = true}}, std::exchange(pending_, {}));
 }
 
-void LossScaler::finish_step(optim::StepState& steps, optim::FoundInf& found_inf, ScaleCall call) {
+void LossScaler::finish_step(optim::StepState& steps, optim::FoundInf& found_inf,
+                             optim::StepEnd call) {
   if (found_inf.word.defined()) amp::move_to(device_, found_inf);
-  if (found_inf.word.defined() && pending_.word.is_same(found_inf.word)) {
+  if (is_pending(found_inf)) {
     pending_ = {};
     call.notes = call.completes = call.any = true;
   }
   if (steps.device() != device_) steps.flush();
-  call.step = steps.take_pending();
+  optim::StepCall all = steps.take_pending();
+  call.record = all.end.record;
+  call.limit = all.end.limit;
   call.resets = true;
-  run(call, found_inf);
+  all.end = call;
+  run(all, found_inf);
+}
+
+void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
+  const bool completes = is_pending(found_inf);
+  if (device_ == cpu || end.found_inf == nullptr || found_inf.word.device() != device_ ||
+      found_inf.data() != end.found_inf || (completes && use_.use_count() > 1))
+    return;
+  follow_host();
+  attach(end);
+  end.notes = end.completes = end.any = completes;
+  end.resets = true;
+}
+
+void LossScaler::ended(const optim::StepEnd& end) {
+  if (end.completes) ++version_;
+  if (pending_.data() == end.found_inf) pending_ = {};
+  if (!Capture::current()) ahead_ = true;
 }
 
 }  // namespace mezzo::amp

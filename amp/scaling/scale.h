@@ -1,7 +1,6 @@
-// The loss scale: ScaleState holds a scale and the rule that updates it, LossScaler keeps it in the
-// memory of the device that has the gradients. scale_loss and GradScaler work on it. Parsed by g++
-// and by nvcc.
-// See also: ../../cuda/kernels/scale_call.cu (the kernel of CUDA devices).
+// The loss scale: LossScaler keeps a ScaleState in the memory of the device that has the gradients.
+// scale_loss and GradScaler work on it.
+// See also: ../../optim/step/step_record.h (ScaleState, the rule that updates the scale).
 #pragma once
 
 #include <cstdint>
@@ -34,104 +33,13 @@ struct MZ_API DivergenceError : AmpError {
 
 // ---- the rule -----------------------------------------------------------------------------------
 
-/** The smallest normal f32, the lower bound of every scale: 1 / scale stays finite. */
-inline constexpr double kScaleFloor = 0x1p-126;
+using optim::kScaleFloor, optim::ScaleState;
 
 /** Returns true for a scale that f32 can hold, and 1 / scale too. */
 inline bool is_usable_scale(double scale) {
   const auto stored = static_cast<float>(scale);
   return stored >= kScaleFloor && stored - stored == 0;
 }
-
-/** A loss scale: the rule that updates it, its counters and the check in progress. */
-struct ScaleState {
-  double growth_factor = 2;             // multiplies the scale after clean checks
-  double backoff_factor = 0.5;          // multiplies the scale after an overflow
-  double min_scale = 0;                 // lower bound, besides kScaleFloor
-  double max_scale = HUGE_VAL;          // upper bound
-  std::int64_t growth_interval = 2000;  // checks without overflow in a row before the scale grows
-  std::int64_t hysteresis = 1;          // overflows in a row after which the scale backs off
-  bool dynamic = true;                  // false: checks are only counted
-  bool is_f32 = false;                  // the scale is rounded to f32
-  bool stops_at_max = true;  // growth beyond max_scale is cut to that; false: it is left out
-
-  double scale = 1;                  // what the loss is multiplied by
-  std::int64_t unskipped = 0;        // checks since the last overflow or growth
-  std::int64_t hysteresis_left = 1;  // overflows left until the scale backs off
-  std::int64_t checks = 0;           // all checks
-  std::int64_t overflows = 0;        // checks with an overflow
-  optim::NonfiniteWord first_nonfinite = optim::kAllFinite;  // of the latest check with an overflow
-  optim::NonfiniteWord first = optim::kAllFinite;            // the same of the check in progress
-
-  /** Returns a scale as it is stored. */
-  MZ_HD double stored(double value) const {
-    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
-  }
-  /** Completes the check: updates scale and counters, if there were gradients (`any`). */
-  MZ_HD void complete(bool any) {
-    const bool overflow = first != optim::kAllFinite;
-    ++checks;
-    if (overflow) {
-      ++overflows;
-      first_nonfinite = first;
-      first = optim::kAllFinite;
-    }
-    if (!overflow && !any) return;
-    if (dynamic && overflow) {
-      unskipped = 0;
-      if (hysteresis_left > 0) --hysteresis_left;
-      if (hysteresis_left > 0) return;
-      const double lower = scale * backoff_factor,
-                   bound = min_scale > kScaleFloor ? min_scale : kScaleFloor;
-      scale = stored(lower > bound ? lower : bound);
-      return;
-    }
-    hysteresis_left = hysteresis;
-    if (unskipped < INT64_MAX) ++unskipped;
-    // unskipped can exceed the interval after a load or a change of the interval.
-    if (!dynamic || unskipped < growth_interval) return;
-    unskipped = 0;
-    const double higher = stored(scale * growth_factor);
-    const bool fits = higher <= max_scale && higher - higher == 0;
-    if (fits || stops_at_max) scale = fits ? higher : max_scale;
-  }
-};
-
-/** The kernel call at the end of a step, and of a check without a step. Pointers refer to memory of
- *  the device that runs it. */
-struct ScaleCall {
-  static constexpr int kMostRaised = 8;  // flags that one call can raise
-
-  optim::StepCall step = {};                  // counts a step first; nothing by default
-  ScaleState* state = nullptr;                // updated; null: the call only counts a step
-  float* scale32 = nullptr;                   // receives the scale as f32; may be null
-  double* scale64 = nullptr;                  // receives the scale as f64; may be null
-  optim::NonfiniteWord* found_inf = nullptr;  // an overflow flag, see optim::FoundInf; may be null
-  bool notes = false;                         // adds the flag to the check in progress
-  bool resets = false;                        // resets the flag afterwards
-  bool completes = false;                     // completes the check: updates the scale
-  bool any = false;                           // the completed check has gradients
-  optim::NonfiniteWord* raised[kMostRaised] = {};  // flags to raise if `found_inf` is; may be null
-
-  /** Updates the scale. For one thread. */
-  MZ_HD void update() const {
-    if (!state) return;
-    const optim::NonfiniteWord word = found_inf ? *found_inf : optim::kAllFinite;
-    if (notes && word > state->first) state->first = word;
-    for (optim::NonfiniteWord* const flag : raised)
-      if (flag && word > *flag) *flag = word;
-    if (resets && found_inf) *found_inf = optim::kAllFinite;
-    if (!completes) return;
-    state->complete(any);
-    if (scale32) *scale32 = static_cast<float>(state->scale);
-    if (scale64) *scale64 = state->scale;
-  }
-};
-
-/** Runs a call on a device. */
-using ScaleKernel = void (*)(const ScaleCall& call, Device device);
-/** Returns the kernel of a kind of device, for use or registration. */
-MZ_API ScaleKernel& scale_kernel(DeviceKind kind);
 
 // ---- the scaler ---------------------------------------------------------------------------------
 
@@ -256,7 +164,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void move_to(Device device);
   /** Runs a call on the scale and a flag, both on one device. Errors: CudaError; Unsupported if it
    *  changes a scale in a captured step that another open scope uses. */
-  void run(ScaleCall call, const optim::FoundInf& found_inf = {});
+  void run(optim::StepCall call, const optim::FoundInf& found_inf);
   /** Completes the check of a flag beside the scale: on the CPU at once, on a device with
    *  finish_step() or before the scale is read. */
   void defer(const optim::FoundInf& found_inf);
@@ -265,7 +173,12 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Counts an optimizer's pending step, completes the check of its flag if that is pending, adds
    *  the flag to the check in progress as `call` says, and resets it: in one kernel call if the
    *  step was on the scale's device. Moves the flag to that device. */
-  void finish_step(optim::StepState& steps, optim::FoundInf& found_inf, ScaleCall call = {});
+  void finish_step(optim::StepState& steps, optim::FoundInf& found_inf, optim::StepEnd call = {});
+  /** Adds to the end of a step on a device what finish_step() does for its flag, so that the update
+   *  can do it. Adds nothing if the scale is elsewhere, or if a scope uses its memory. */
+  void add_to(optim::StepEnd& end, const optim::FoundInf& found_inf);
+  /** Called after the update has done what add_to() added. */
+  void ended(const optim::StepEnd& end);
   /** Returns what a scope that uses the present scale holds: until all have released it, checks do
    *  not change the memory that on() returned. */
   std::shared_ptr<void> use() const { return use_; }
@@ -280,6 +193,8 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void send();
   void follow_host();
   void allocate_scales(Device to);
+  bool is_pending(const optim::FoundInf& found_inf) const;
+  void attach(optim::StepEnd& end) const;
 
   ScaleState state_;          // on the CPU the scale itself, else the host's copy
   Device device_ = cpu;       // of the scale

@@ -273,10 +273,10 @@ void complete_check(LossScaler& scaler, const std::vector<FoundInf>& flags,
                     const FoundInf& found_inf) {
   std::size_t done = 0;
   do {
-    ScaleCall part{.notes = true};
+    optim::StepCall part{.end = {.notes = true}};
     for (auto*& raised : part.raised)
       if (done < flags.size()) raised = flags[done++].data();
-    part.resets = part.completes = part.any = done == flags.size();
+    part.end.resets = part.end.completes = part.end.any = done == flags.size();
     scaler.run(part, found_inf);
   } while (done < flags.size());
 }

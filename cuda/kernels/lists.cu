@@ -81,7 +81,7 @@ void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {
     return item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
   };
   for (const bool wide : {false, true})
-    for_lists(of_width(items, wide, is_wide), call, [&](const AxpbyItems& list) {
+    for_lists(of_width(items, wide, is_wide), call, [&](const AxpbyItems& list, bool) {
       launch(wide ? &axpby_kernel<double> : &axpby_kernel<float>,
              {.blocks = list.blocks, .threads = kListThreads}, current_stream(call.device), list);
     });
@@ -264,7 +264,7 @@ void partial_norms(std::span<const TensorListEntry> items, bool wide, PartialNor
                       : wide                                    ? &partial_norm_kernel<double>
                       : optim::may_leave_range<float>(p)        ? &scaled_norm_kernel<float>
                                                                 : &partial_norm_kernel<float>;
-  for_lists(items, call, [&](NormItems list) {
+  for_lists(items, call, [&](NormItems list, bool) {
     list.rest.partials = call.partials;
     launch(kernel, {.blocks = list.blocks, .threads = kListThreads}, stream, list);
     call.partials += list.blocks;

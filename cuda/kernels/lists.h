@@ -37,10 +37,10 @@ struct ListItem {
 };
 
 /** Some items of a list with their extra data; as many as fit into a kernel's arguments beside
- *  `Rest`. Items with equal extra data share them. */
+ *  `Rest`. Items with equal extra data share them. An item without elements has one block. */
 template <class Extra, class Rest> struct ItemList {
   // Items from the front, extra data from the back.
-  static constexpr std::size_t kBytes = (kArgumentBytes - sizeof(Rest) - 64) / 8 * 8;
+  static constexpr std::size_t kBytes = (kArgumentBytes - sizeof(Rest) - 16) / 8 * 8;
   static_assert(kBytes >= 8 * (sizeof(ListItem) + sizeof(Extra)));
   static_assert(std::is_trivially_destructible_v<Extra> && alignof(Extra) <= 8);
 
@@ -67,7 +67,7 @@ template <class Extra, class Rest> struct ItemList {
                          static_cast<std::int16_t>(which), vectors};
     std::memcpy(bytes + count++ * sizeof(ListItem), &added, sizeof added);
     if (which == extras) new (bytes + kBytes - ++extras * sizeof(Extra)) Extra(its);
-    blocks += blocks_for(tensors.numel, kListChunk);
+    blocks += std::max<std::int64_t>(1, blocks_for(tensors.numel, kListChunk));
     return true;
   }
   void clear() {
@@ -97,20 +97,21 @@ inline bool takes_vectors(const TensorListEntry& item) {
   return true;
 }
 
-/** Calls run(list) for lists of as many items as fit; extras[i] belongs to items[i]. */
+/** Calls run(list, is_last) for lists of as many items as fit; extras[i] belongs to items[i]. */
 template <class Extra, class Rest, class Run>
 void in_lists(std::span<const TensorListEntry> items, std::span<const Extra> extras,
               const Rest& rest, const Run& run) {
   ItemList<Extra, Rest> list{};
+  static_assert(sizeof list <= kArgumentBytes);
   list.rest = rest;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const bool vectors = takes_vectors(items[i]);
     if (list.add(items[i], extras[i], vectors)) continue;
-    run(list);
+    run(list, false);
     list.clear();
     list.add(items[i], extras[i], vectors);
   }
-  if (list.count > 0) run(list);
+  if (list.count > 0) run(list, true);
 }
 
 /** load_items and store_items element by element. Not inlined, so that each kernel contains only

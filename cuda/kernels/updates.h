@@ -1,4 +1,5 @@
-// The update formulas of optim/ as kernels, with one launch for many tensors.
+// The update formulas of optim/ as kernels, with one launch for many tensors, whose last block to
+// finish counts the updates and ends the step.
 #pragma once
 
 #include <utility>
@@ -6,16 +7,26 @@
 
 #include "../../optim/updates.h"
 #include "../runtime/device.h"
+#include "last_block.h"
 #include "lists.h"
 
 namespace mezzo::gpu {
 
+/** The settings of an update for its kernel. */
+struct ListUpdate {
+  optim::Factor inv_scale;
+  optim::StepEnd end;  // with the flag; the rest only if the kernel counts
+  bool write_back = false;
+  bool counts = false;  // counts the updates of its items
+  bool ends = false;    // ends the step: the last launch of the update
+};
+
 /** Updates one run of one item. All operands are written back, so that a formula may change any of
  *  them. */
 template <class Update, class C, class Formula, std::size_t... I>
-__device__ inline void update_run(const TensorListEntry& x, bool vectors,
-                                  const optim::UpdateCall& call, const Formula& formula,
-                                  std::int64_t at, int n, std::index_sequence<I...>) {
+__device__ inline void update_run(const TensorListEntry& x, bool vectors, const ListUpdate& call,
+                                  const Formula& formula, std::int64_t at, int n,
+                                  std::index_sequence<I...>) {
   C p[kListRun], g[kListRun], s[Update::kStates + 1][kListRun];
   load_items<C>(x, optim::kParam, vectors, at, n, p);
   load_items<C>(x, optim::kGrad, vectors, at, n, g);
@@ -36,32 +47,54 @@ __device__ inline void update_run(const TensorListEntry& x, bool vectors,
     (store_items<C>(x, optim::kState + static_cast<int>(I), vectors, at, n, s[I]), ...);
 }
 
-template <class Update> using UpdateItems = ItemList<typename Update::Settings, optim::UpdateCall>;
+/** Called by all threads at the end of an update that counts. In the last block to finish, when all
+ *  have read the counters, rates, scale and flag, counts the update of each item unless the step is
+ *  skipped, and ends the step after its last launch. Not inlined, for the registers of the update.
+ */
+__device__ __noinline__ inline void count_items(const ListItem* items, int count,
+                                                const ListUpdate& call, bool skips) {
+  MZ_SHARED(int, room, 1);
+  if (!is_last_block(&call.end.record->finished_blocks, gridDim.x, room)) return;
+  for (int i = static_cast<int>(threadIdx.x); i < count && !skips; i += kListThreads)
+    const_cast<optim::UpdateCounter*>(items[i].counter)->advance();
+  if (call.ends && threadIdx.x == 0) call.end.run();
+}
+
+template <class Update> using UpdateItems = ItemList<typename Update::Settings, ListUpdate>;
 
 template <class Update, class C, unsigned kMode>
 __global__ void __launch_bounds__(kListThreads)
     update_kernel(const __grid_constant__ UpdateItems<Update> list) {
-  const optim::UpdateCall& call = list.rest;
-  if (call.found_inf && *call.found_inf != optim::kAllFinite) return;
-  std::int64_t begin;
-  const auto& item = list.mine(begin);
-  // An absent state (SGD without momentum) is neither loaded nor stored; its formula does not use
-  // it.
-  typename Update::Settings settings = list.extra(item.extra);
-  if constexpr (requires { settings.time.counter; }) settings.time.counter = item.counter;
-  const typename Update::template Formula<C, kMode> formula(settings);
-  for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
-    update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
-                          std::make_index_sequence<Update::kStates>{});
-  });
+  const ListUpdate& call = list.rest;
+  const bool skips = call.end.skips();
+  if (!skips) {
+    std::int64_t begin;
+    const auto& item = list.mine(begin);
+    // An absent state (SGD without momentum) is neither loaded nor stored; its formula does not use
+    // it.
+    typename Update::Settings settings = list.extra(item.extra);
+    if constexpr (requires { settings.time.counter; }) settings.time.counter = item.counter;
+    const typename Update::template Formula<C, kMode> formula(settings);
+    for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
+      update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
+                            std::make_index_sequence<Update::kStates>{});
+    });
+  }
+  if (call.counts) count_items(&list.item(0), list.count, call, skips);
 }
 
-/** Launches the update of items of one mode and one compute type. */
+/** Launches the update of items of one mode and one compute type. `ends`: they are the last. */
 template <class Update, class C, unsigned kMode>
 void update_alike(std::span<const TensorListEntry> items,
                   std::span<const typename Update::Settings> settings,
-                  const optim::UpdateCall& call) {
-  in_lists(items, settings, call, [&](const UpdateItems<Update>& list) {
+                  const optim::UpdateCall& call, bool ends) {
+  ListUpdate rest{.inv_scale = call.inv_scale,
+                  .end = {.found_inf = call.found_inf},
+                  .write_back = call.write_back,
+                  .counts = call.end != nullptr};
+  if (call.end) rest.end = *call.end;
+  in_lists(items, settings, rest, [&](UpdateItems<Update>& list, bool is_last) {
+    list.rest.ends = ends && is_last;
     launch(&update_kernel<Update, C, kMode>, {.blocks = list.blocks, .threads = kListThreads},
            current_stream(call.device), list);
   });
@@ -75,6 +108,7 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
   const auto* given = static_cast<const Settings*>(settings);
   std::vector<TensorListEntry> alike;
   std::vector<Settings> their_settings;
+  std::size_t left = items.size();
   for (unsigned mode = 0; mode < Update::kModes; ++mode)
     for (const bool wide : {false, true}) {
       alike.clear();
@@ -87,11 +121,13 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
         their_settings.push_back(its);
       }
       if (alike.empty()) continue;
+      left -= alike.size();
       optim::with_mode<Update>(mode, [&]<unsigned kMode>() {
-        wide ? update_alike<Update, double, kMode>(alike, their_settings, call)
-             : update_alike<Update, float, kMode>(alike, their_settings, call);
+        wide ? update_alike<Update, double, kMode>(alike, their_settings, call, left == 0)
+             : update_alike<Update, float, kMode>(alike, their_settings, call, left == 0);
       });
     }
+  if (call.end) call.end->done = true;
 }
 
 template <class Update> void attach_update() {

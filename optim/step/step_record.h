@@ -1,9 +1,9 @@
-// What the steps of an optimizer count, in the memory of the device that updates: the updates of
-// each parameter, and the results of steps; and the kernel call that counts a step. Parsed by g++
-// and by nvcc.
+// What a step of an optimizer changes besides tensors, in the memory of the device that updates:
+// the updates of each parameter, the results of steps, the loss scale; and the end of a step, which
+// counts it and updates the scale. Parsed by g++ and by nvcc.
 //
-// See also: step_state.h (the host's side), ../../cuda/kernels/scale_call.cu (the kernel of CUDA
-// devices).
+// See also: step_state.h and ../../amp/scaling/scale.h (the host's side),
+// ../../cuda/kernels/updates.cu (the kernel of CUDA devices).
 #pragma once
 
 #include <cmath>
@@ -87,6 +87,8 @@ struct StepRecord {
   std::int64_t skips_at_divergence = 0;  // consecutive skips of the latest divergence
   std::uint64_t recent[StepResult::kKept / 64] =
       {};  // bit i: the step before the latest i was skipped
+  // Blocks of the update in progress that have finished; 0 between updates.
+  unsigned finished_blocks = 0;
 
   /** Counts a step. `limit` consecutive skips are a divergence; 0: no limit. */
   MZ_HD void note(bool skip, std::int64_t limit) {
@@ -104,26 +106,117 @@ struct StepRecord {
   bool was_skipped(std::int64_t age) const { return (recent[age / 64] >> (age % 64) & 1u) != 0; }
 };
 
-/** Counts one step, unless a flag is raised. Pointers refer to memory of the device that runs it.
- */
+/** The smallest normal f32, the lower bound of every scale: 1 / scale stays finite. */
+inline constexpr double kScaleFloor = 0x1p-126;
+
+/** A loss scale: the rule that updates it, its counters and the check in progress. */
+struct ScaleState {
+  double growth_factor = 2;             // multiplies the scale after clean checks
+  double backoff_factor = 0.5;          // multiplies the scale after an overflow
+  double min_scale = 0;                 // lower bound, besides kScaleFloor
+  double max_scale = HUGE_VAL;          // upper bound
+  std::int64_t growth_interval = 2000;  // checks without overflow in a row before the scale grows
+  std::int64_t hysteresis = 1;          // overflows in a row after which the scale backs off
+  bool dynamic = true;                  // false: checks are only counted
+  bool is_f32 = false;                  // the scale is rounded to f32
+  bool stops_at_max = true;  // growth beyond max_scale is cut to that; false: it is left out
+
+  double scale = 1;                            // what the loss is multiplied by
+  std::int64_t unskipped = 0;                  // checks since the last overflow or growth
+  std::int64_t hysteresis_left = 1;            // overflows left until the scale backs off
+  std::int64_t checks = 0;                     // all checks
+  std::int64_t overflows = 0;                  // checks with an overflow
+  NonfiniteWord first_nonfinite = kAllFinite;  // of the latest check with an overflow
+  NonfiniteWord first = kAllFinite;            // the same of the check in progress
+
+  /** Returns a scale as it is stored. */
+  MZ_HD double stored(double value) const {
+    return is_f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  }
+  /** Completes the check: updates scale and counters, if there were gradients (`any`). */
+  MZ_HD void complete(bool any) {
+    const bool overflow = first != kAllFinite;
+    ++checks;
+    if (overflow) {
+      ++overflows;
+      first_nonfinite = first;
+      first = kAllFinite;
+    }
+    if (!overflow && !any) return;
+    if (dynamic && overflow) {
+      unskipped = 0;
+      if (hysteresis_left > 0) --hysteresis_left;
+      if (hysteresis_left > 0) return;
+      const double lower = scale * backoff_factor,
+                   bound = min_scale > kScaleFloor ? min_scale : kScaleFloor;
+      scale = stored(lower > bound ? lower : bound);
+      return;
+    }
+    hysteresis_left = hysteresis;
+    if (unskipped < INT64_MAX) ++unskipped;
+    // unskipped can exceed the interval after a load or a change of the interval.
+    if (!dynamic || unskipped < growth_interval) return;
+    unskipped = 0;
+    const double higher = stored(scale * growth_factor);
+    const bool fits = higher <= max_scale && higher - higher == 0;
+    if (fits || stops_at_max) scale = fits ? higher : max_scale;
+  }
+};
+
+/** What happens once in a step, after all that reads the counters, rates, flag and scale of the
+ * step. Pointers refer to memory of the device that runs it. */
+struct StepEnd {
+  StepRecord* record = nullptr;        // counts the step; may be null
+  std::int64_t limit = 0;              // of consecutive skips; 0: no limit
+  NonfiniteWord* found_inf = nullptr;  // not kAllFinite: the step was skipped; may be null
+  ScaleState* scale = nullptr;         // may be null
+  float* scale32 = nullptr;            // receives the scale as f32; may be null
+  double* scale64 = nullptr;           // receives the scale as f64; may be null
+  bool notes = false;                  // adds the flag to the check in progress
+  bool resets = false;                 // resets the flag afterwards
+  bool completes = false;              // completes the check: updates the scale
+  bool any = false;                    // the completed check has gradients
+  bool done = false;                   // on the host: an update has done this, and counted itself
+
+  /** Returns true if the step is skipped. */
+  MZ_HD bool skips() const { return found_inf && *found_inf != kAllFinite; }
+  /** Counts the step and updates the scale. For one thread. */
+  MZ_HD void run() const {
+    const NonfiniteWord word = found_inf ? *found_inf : kAllFinite;
+    if (record) record->note(word != kAllFinite, limit);
+    if (notes && word > scale->first) scale->first = word;
+    if (resets && found_inf) *found_inf = kAllFinite;
+    if (!completes) return;
+    scale->complete(any);
+    if (scale32) *scale32 = static_cast<float>(scale->scale);
+    if (scale64) *scale64 = scale->scale;
+  }
+};
+
+/** Counts the updates of one step, unless its flag is raised, and ends the step: a kernel call for
+ *  updates that do not do it, and for checks without a step. */
 struct StepCall {
   static constexpr int kWords = 32, kMost = 64 * kWords;
+  static constexpr int kMostRaised = 8;  // flags that one call can raise
 
+  StepEnd end = {};                   // without `record` in all calls of a step except the last
   UpdateCounter* counters = nullptr;  // of `count` parameters
   std::int32_t count = 0;             // at most kMost
   // Bit i % 64 of word i / 64 is set if the step updates parameter i.
   std::uint64_t updated[kWords] = {};
-  // Not kAllFinite: the step was skipped; may be null.
-  const NonfiniteWord* found_inf = nullptr;
-  StepRecord* record = nullptr;  // null in all calls of a step except the last
-  std::int64_t limit = 0;        // of consecutive skips; 0: no limit
+  NonfiniteWord* raised[kMostRaised] = {};  // flags to raise if that of `end` is; may be null
 
-  /** Does the share of one of `threads` threads. */
-  MZ_HD void run(int thread, int threads) const {
-    const bool skip = found_inf && *found_inf != kAllFinite;
+  /** Counts the share of one of `threads` threads. */
+  MZ_HD void count_updates(int thread, int threads) const {
+    const bool skip = end.skips();
     for (int i = thread; i < count && !skip; i += threads)
       if ((updated[i / 64] >> (i % 64) & 1u) != 0) counters[i].advance();
-    if (record && thread == 0) record->note(skip, limit);
+  }
+  /** Ends the step, after count_updates() of all threads. For one thread. */
+  MZ_HD void finish() const {
+    for (NonfiniteWord* const flag : raised)
+      if (flag && end.found_inf && *end.found_inf > *flag) *flag = *end.found_inf;
+    end.run();
   }
 };
 

@@ -9,8 +9,10 @@
 namespace mezzo::optim {
 
 StepKernel& step_kernel(DeviceKind kind) {
-  static std::array<StepKernel, kNumDeviceKinds> kernels{
-      [](const StepCall& call, Device) { call.run(0, 1); }};
+  static std::array<StepKernel, kNumDeviceKinds> kernels{[](const StepCall& call, Device) {
+    call.count_updates(0, 1);
+    call.finish();
+  }};
   return kernels[static_cast<std::size_t>(kind)];
 }
 
@@ -158,14 +160,14 @@ std::vector<StepCall> StepState::count_of(std::span<const ParamUpdate> updates,
   for (std::size_t i = 0; i < calls.size(); ++i) {
     calls[i].counters = static_cast<UpdateCounter*>(values_.counters.raw_data()) + i * kMost;
     calls[i].count = static_cast<std::int32_t>(std::min(count - i * kMost, kMost));
-    calls[i].found_inf = found_inf.data();
+    calls[i].end.found_inf = found_inf.data();
   }
   for (const ParamUpdate& u : updates) {
     const std::size_t i = first_[u.group] + u.index;
     calls[i / kMost].updated[i % kMost / 64] |= std::uint64_t{1} << (i % 64);
   }
-  calls.back().record = static_cast<StepRecord*>(record_memory_.raw_data());
-  calls.back().limit = skip_limit_;
+  calls.back().end.record = static_cast<StepRecord*>(record_memory_.raw_data());
+  calls.back().end.limit = skip_limit_;
   return calls;
 }
 

@@ -43,12 +43,12 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
    *  sets ParamUpdate::time. Errors: CapturePostponed, OutOfMemory. */
   void start(std::span<ParamUpdate> updates);
   /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
-   *  undefined. */
+   *  undefined. The last one ends the step. */
   std::vector<StepCall> count_of(std::span<const ParamUpdate> updates,
                                  const FoundInf& found_inf) const;
   /** Runs the calls that count a step, except for the last, which it keeps with its flag for
-   *  take_pending() or flush(). Returns the number of steps after it, for was_skipped(); -1 in a
-   *  capture. Allocates nothing. */
+   *  take_pending() or flush(); no calls if the update has counted the step. Returns the number of
+   *  steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
   std::int64_t defer(std::span<const StepCall> count, const FoundInf& found_inf);
   /** Returns the call that counts the pending step, for the caller to combine with other work; one
    *  that does nothing if no step is pending. */

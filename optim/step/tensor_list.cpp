@@ -71,10 +71,11 @@ std::vector<Device> devices_of(std::span<const TensorTuple> tuples) {
 /** Tuples packed for kernels, by device. The constructor allocates everything. */
 class PackedLists {
  public:
-  /** Bit i of `written` is set if the kernels write list i. Errors: as run_update, in the name of
-   *  `op`. */
-  PackedLists(std::string_view op, std::vector<TensorTuple> tuples, unsigned written)
-      : tuples_(std::move(tuples)), written_(written) {
+  /** Bit i of `written` is set if the kernels write list i. Leaves items without elements out
+   * unless `keeps_empty`. Errors: as run_update, in the name of `op`. */
+  PackedLists(std::string_view op, std::vector<TensorTuple> tuples, unsigned written,
+              bool keeps_empty = false)
+      : tuples_(std::move(tuples)), written_(written), keeps_empty_(keeps_empty) {
     const NoGradNoCasts plain_ops;
     for (const TensorTuple& tuple : tuples_) check_tuple(op, tuple);
     for (const Device device : devices_of(tuples_)) {
@@ -128,13 +129,14 @@ class PackedLists {
       entry.dtype[i] = dense.dtype();
       entry.numel = dense.numel();
     }
-    if (entry.numel == 0) return;
+    if (entry.numel == 0 && !keeps_empty_) return;
     entry.index = index;
     list.entries.push_back(entry);
   }
 
   std::vector<TensorTuple> tuples_;
   unsigned written_;
+  bool keeps_empty_;
   std::vector<List> lists_;
 };
 
@@ -194,7 +196,8 @@ PreparedUpdate::PreparedUpdate(const UpdateRow& row, std::vector<TensorTuple> te
       settings_(settings),
       call_(call),
       lists_(new PackedLists(row.name, std::move(tensors),
-                             row.writes | (call.write_back ? 1u << kGrad : 0u))) {
+                             row.writes | (call.write_back ? 1u << kGrad : 0u),
+                             call.end != nullptr)) {
   lists_->each([&](std::span<TensorListEntry>, Device device) {
     if (!row.kernel[static_cast<std::size_t>(device.kind)]) fail_without_kernel(row.name, device);
   });

@@ -13,7 +13,7 @@
 #include "../../tensor/core/pointers.h"
 #include "../../tensor/core/tensor.h"
 #include "factor.h"
-#include "nonfinite.h"
+#include "step_record.h"
 
 namespace mezzo::optim {
 
@@ -45,9 +45,10 @@ inline constexpr std::size_t kMaxStates = TensorListEntry::kMaxLists - kState;
 struct UpdateCall {
   Factor inv_scale = 1;  // multiplies the gradients first, in f32 (f64 for f64)
   // On the device of the lists; not kAllFinite: nothing changes.
-  const NonfiniteWord* found_inf = nullptr;
+  NonfiniteWord* found_inf = nullptr;
   bool write_back = false;  // stores the multiplied gradients
-  Device device = cpu;      // of the lists; run_update sets it
+  StepEnd* end = nullptr;  // a kernel that can counts its items' updates, does this and sets `done`
+  Device device = cpu;     // of the lists; run_update sets it
 };
 
 /** Runs an update over all items; `settings` is an array of the update's Settings, that of an item
@@ -65,8 +66,9 @@ struct MZ_API UpdateRow {
 };
 
 /** Checks and packs the tensors and runs an update. `settings` is an array of the update's
- * Settings, one for each of `tensors`. Items without elements are left out. If the tensors of an
- * item have different layouts, row-major copies are used, with the same results. Bumps the versions
+ * Settings, one for each of `tensors`. Items without elements are left out, unless the kernel may
+ * count them. If the tensors of an item have different layouts, row-major copies are used, with the
+ * same results. Bumps the versions
  * of the written tensors. Errors: ShapeError, DtypeError, DeviceError, Unsupported; nothing is
  * written then. */
 MZ_API void run_update(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,

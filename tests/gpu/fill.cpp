@@ -107,7 +107,7 @@ struct Small {
   const char* reason;
 };
 constexpr Small kSmall[] = {
-    {"axpby_kernel", 176, "limited by a launch's argument size: 176 chunks of 4,096 elements"},
+    {"axpby_kernel", 177, "limited by a launch's argument size: 177 chunks of 4,096 elements"},
     {"backward_kernel", 64, "of cross entropy: 1,024 lines of 10 classes, 16 per block"},
     {"copy_packs_kernel", 196, "8 elements per thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
@@ -124,7 +124,6 @@ constexpr Small kSmall[] = {
     {"packed_loss_kernel", 256, "256 lines of 1,000 classes"},
     {"partial_loss_kernel", 32, "sums 16,384 losses"},
     {"relu_mask_kernel", 256, "8 elements per thread: 524,288"},
-    {"scale_kernel", 1, "one loss scale"},
     {"scan_kernel", 1, "places of 256 digits of 16,384 indices"},
     {"segment_sums_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
