@@ -114,8 +114,8 @@ constexpr Small kSmall[] = {
     {"fill_kernel", 12, "the gradient of an embedding of 65 characters"},
     {"forward_kernel", 1, "elementwise, of one number"},
     {"forward_packs_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
-    {"join_gradient_sums_kernel", 256, "8 channels per block, of up to 2,048"},
-    {"join_moments_kernel", 256, "8 channels per block, of up to 2,048"},
+    {"join_gradient_sums_kernel", 256, "2 channels per block, of up to 512"},
+    {"join_moments_kernel", 256, "2 channels per block, of up to 512"},
     {"join_segments_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"line_loss_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
@@ -152,15 +152,14 @@ constexpr InFlight kInFlight[] = {
     {"copy_kernel", 0, kAnyLayout},
     {"copy_packs_kernel", 16},
     {"fill_kernel", 0, "loads nothing"},
-    {"forward_bf16_packs_kernel", 16},
+    {"forward_low_packs_kernel", 16},
     {"forward_kernel", 0, kAnyLayout},
     {"forward_packs_kernel", 16},
-    {"gradient_bf16_packs_kernel", 16},
+    {"gradient_low_packs_kernel", 16},
     {"gradient_packs_kernel", 16},
     {"gradient_sums_kernel", 0, kAnyLayout},
     {"gradients_kernel", 0, kProducts},
     {"join_segments_kernel", 0, "joins what segment_sums_kernel left of 16,384 indices"},
-    {"max_kernel", 0, "loads the elements of windows, most of them from the cache"},
     {"moments_kernel", 0, kAnyLayout},
     {"norm_backward_kernel", 0, kAnyLayout},
     {"normalise_kernel", 0, kAnyLayout},
@@ -178,7 +177,10 @@ constexpr InFlight kInFlight[] = {
     {"packed_run_moments_kernel", 32, "", true},
     {"packed_run_norm_kernel", 64, "", true},
     {"packed_run_sums_kernel", 64, "", true},
-    {"plane_max_backward_kernel", 32},
+    {"pair_max_backward_kernel", 12},
+    {"pair_max_kernel", 32},
+    {"plane_max_backward_kernel", 24},
+    {"plane_max_kernel", 48},
     {"reduce_kernel", 0, kAnyLayout},
     {"relu_mask_kernel", 16},
     {"segment_sums_kernel", 64, "", true},
@@ -294,7 +296,7 @@ TEST_CASE("grids of more than 2^31 elements cover them", "[gpu][fill]") {
   check("copy_kernel", odd, 8, [&] { odd.contiguous(); });
   check("packed_softmax_kernel", x, 0, [&] { softmax(x, 1); });
   check("packed_norm_kernel", x, 0, [&] { layer_norm(x, {kColumns}, {.weight = w, .bias = w}); });
-  check("packed_row_sum_kernel", x, 0, [&] { sum(x, 1); });
+  check("packed_row_kernel", x, 0, [&] { sum(x, 1); });
   check("reduce_kernel", odd, 0, [&] { sum(odd, 1); });
   check("transpose_kernel", x, 16, [&] { x.t().contiguous(); });
   check("join_kernel", x, 32,
