@@ -122,6 +122,8 @@ constexpr Small kSmall[] = {
     {"name_kernel", 64, "16,384 indices of an embedding"},
     {"packed_gradient_kernel", 256, "of cross entropy: 256 lines of 1,000 classes"},
     {"packed_loss_kernel", 256, "256 lines of 1,000 classes"},
+    {"packed_whole_gradient_kernel", 256, "256 channels with a block of 1,024 threads each"},
+    {"packed_whole_norm_kernel", 256, "256 channels with a block of 1,024 threads each"},
     {"partial_loss_kernel", 32, "sums 16,384 losses"},
     {"relu_mask_kernel", 256, "8 elements per thread: 524,288"},
     {"scale_kernel", 1, "one loss scale"},
@@ -129,8 +131,6 @@ constexpr Small kSmall[] = {
     {"segment_sums_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
     {"update_kernel", 176, "limited by a launch's argument size: 176 chunks of 4,096 elements"},
-    {"whole_backward_kernel", 256, "256 channels with a block of 1,024 threads each"},
-    {"whole_norm_kernel", 256, "256 channels with a block of 1,024 threads each"},
 };
 
 /** With fewer bytes in flight per multiprocessor, memory is not used in full. */
@@ -159,6 +159,8 @@ constexpr InFlight kInFlight[] = {
     {"gradient_packs_kernel", 16},
     {"gradient_sums_kernel", 0, kAnyLayout},
     {"gradients_kernel", 0, kProducts},
+    {"join_gradient_sums_kernel", 0, "joins the sums of at most 528 blocks"},
+    {"join_moments_kernel", 0, "joins the moments of at most 528 blocks"},
     {"join_segments_kernel", 0, "joins what segment_sums_kernel left of 16,384 indices"},
     {"moments_kernel", 0, kAnyLayout},
     {"norm_backward_kernel", 0, kAnyLayout},
@@ -177,6 +179,8 @@ constexpr InFlight kInFlight[] = {
     {"packed_run_moments_kernel", 32, "", true},
     {"packed_run_norm_kernel", 64, "", true},
     {"packed_run_sums_kernel", 64, "", true},
+    {"packed_whole_gradient_kernel", 32, "", true},
+    {"packed_whole_norm_kernel", 32, "", true},
     {"pair_max_backward_kernel", 12},
     {"pair_max_kernel", 32},
     {"plane_max_backward_kernel", 24},
