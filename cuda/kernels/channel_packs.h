@@ -1,66 +1,82 @@
-// Batch norm of row-major tensors, and of tensors in evaluation, and group norm, in 16-byte packs:
-// the kernels of channel_norm.h for tensors [samples, channels, inner] whose `inner` elements are
-// whole packs. The elements that a ChannelWalk visits are packs here.
+// Batch norm of row-major tensors, and of tensors in evaluation, and group norm, in packs of 16
+// bytes, or of 8: the kernels of channel_norm.h for tensors [samples, channels, inner] whose
+// `inner` elements are whole packs. The elements that a ChannelWalk visits are packs here; `width`
+// is the number of a pack's elements.
 #pragma once
 
 #include "channel_rows.h"
 
 namespace mezzo::gpu {
 
-/** Returns true if the elements of one channel and sample are whole packs. Operands are copied to
- *  aligned memory, so that bits depend on the shape alone. */
+/** Returns true if the elements of one channel and sample are whole packs, in 16 bits also of 8
+ *  bytes. Operands are copied to aligned memory, so that bits depend on the shape alone. */
 inline bool takes_runs(const Sizes& s, DType dtype) {
-  return s.samples * s.channels > 0 && are_packs(s.inner, dtype);
+  return s.samples * s.channels > 0 &&
+         (are_packs(s.inner, dtype) ||
+          (is_low(dtype) && s.inner % 4 == 0 && are_packs(2 * s.inner, dtype)));
 }
 
-/** Packs that a thread loads before it computes; in the gradient by large blocks, for which there
- *  are fewer registers. */
+/** Calls f(std::type_identity<T>{}, width) with the storage type and the width, a constant, of
+ *  tensors that takes_runs() takes. */
+template <class F> void visit_runs(const Sizes& s, DType dtype, F&& f) {
+  visit_packed(dtype, [&]<class T>(std::type_identity<T> type) {
+    if constexpr (sizeof(T) == 2)
+      if (s.inner % kPerPack<T> != 0) return f(type, std::integral_constant<int, 4>{});
+    f(type, std::integral_constant<int, kPerPack<T>>{});
+  });
+}
+
+/** 16-byte packs that a thread loads before it computes; in the gradient by large blocks, for which
+ *  there are fewer registers. */
 inline constexpr int kRunPacks = 2, kWholePacks = 1;
+/** The same in packs of `width` elements. */
+template <class T, int width> inline constexpr int kRunBatch = kRunPacks * kPerPack<T> / width;
+template <class T, int width> inline constexpr int kWholeBatch = kWholePacks * kPerPack<T> / width;
 
 /** Calls f(i, values, first element) for the packs of T at the first n of `most` places; i is a
  *  constant. */
-template <int most, class T, class F>
+template <int most, int width, class T, class F>
 __device__ void for_packs(const T* x, const std::int64_t* places, int n, F&& f) {
-  constexpr int kWidth = kPerPack<T>;
-  PackWords packs[most];
+  WordsOf<T, width> packs[most];
 #pragma unroll
   for (int j = 0; j < most; ++j)
-    if (j < n) packs[j] = reinterpret_cast<const PackWords*>(x)[places[j]];
+    if (j < n) packs[j] = reinterpret_cast<const WordsOf<T, width>*>(x)[places[j]];
 #pragma unroll
   for (int j = 0; j < most; ++j) {
     if (j >= n) continue;
-    float values[kWidth];
-    widen<T>(packs[j], values);
-    f(j, values, places[j] * kWidth);
+    float values[width];
+    widen_part<width, T>(packs[j], values);
+    f(j, values, places[j] * width);
   }
 }
 
 // ---- forward ------------------------------------------------------------------------------------
 
 /** Returns the moments of the block's part of each of its channels, to all their threads. */
-template <class T>
+template <int width, class T>
 __device__ MomentsState<float> pack_moments_over(const ChannelWalk& walk, const T* x,
                                                  MomentsState<float>* room) {
-  constexpr int kWidth = kPerPack<T>;
+  constexpr int kMost = kRunBatch<T, width>;
   const CombineMoments<float> combine;
   MomentsState<float> state{0, 0, 0};
-  walk.template for_each_batch<kRunPacks>([&](const std::int64_t* places, int n) {
-    float values[kRunPacks][kWidth] = {};
-    for_packs<kRunPacks>(x, places, n, [&](int j, const float(&v)[kWidth], std::int64_t) {
+  walk.template for_each_batch<kMost>([&](const std::int64_t* places, int n) {
+    float values[kMost][width] = {};
+    for_packs<kMost, width>(x, places, n, [&](int j, const float(&v)[width], std::int64_t) {
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) values[j][k] = v[k];
+      for (int k = 0; k < width; ++k) values[j][k] = v[k];
     });
-    float sum = 0, squares = 0;
+    float sum = 0, squares = 0, share = 1.0f / width;
 #pragma unroll
-    for (int j = 0; j < kRunPacks; ++j)
+    for (int j = 0; j < kMost; ++j) {
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) sum += values[j][k];
-    const float count = static_cast<float>(n * kWidth),
-                mean = sum * (n == kRunPacks ? 1.0f / (kRunPacks * kWidth) : 1.0f / kWidth);
+      for (int k = 0; k < width; ++k) sum += values[j][k];
+      if (j < n) share = 1.0f / static_cast<float>((j + 1) * width);
+    }
+    const float count = static_cast<float>(n * width), mean = sum * share;
 #pragma unroll
-    for (int j = 0; j < kRunPacks; ++j)
+    for (int j = 0; j < kMost; ++j)
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k)
+      for (int k = 0; k < width; ++k)
         if (j < n) squares += (values[j][k] - mean) * (values[j][k] - mean);
     state = combine(state, MomentsState<float>{count, mean, squares});
   });
@@ -68,50 +84,50 @@ __device__ MomentsState<float> pack_moments_over(const ChannelWalk& walk, const 
 }
 
 /** normalise_runs() for packs. */
-template <class T>
+template <int width, class T>
 __device__ void normalise_packs(const Normalisation<float>& norm, const RowTail<T>& tail,
                                 const ChannelWalk& walk, const Statistics<float>& of) {
-  constexpr int kWidth = kPerPack<T>;
+  constexpr int kMost = kRunBatch<T, width>;
   const float mean = of.mean, rstd = of.rstd(norm.eps);
   norm.keep(walk, of);
   if (!walk.has_channel()) return;
   const std::int64_t own = norm.sharing.weight(walk.channel);
   const float scale = norm.weight.load_or(own, 1.0f) * rstd, shift = norm.bias.load_or(own, 0.0f);
-  walk.template for_each_batch<kRunPacks>([&](const std::int64_t* places, int n) {
-    for_packs<kRunPacks>(static_cast<const T*>(norm.x.data), places, n,
-                         [&](int, float(&values)[kWidth], std::int64_t at) {
+  walk.template for_each_batch<kMost>([&](const std::int64_t* places, int n) {
+    for_packs<kMost, width>(static_cast<const T*>(norm.x.data), places, n,
+                            [&](int, float(&values)[width], std::int64_t at) {
 #pragma unroll
-                           for (int k = 0; k < kWidth; ++k)
-                             values[k] = op::normalised(values[k], mean, scale, shift);
-                           tail.apply(at, values);
-                           store_values<kWidth>(static_cast<T*>(norm.y.data) + at, values);
-                         });
+                              for (int k = 0; k < width; ++k)
+                                values[k] = op::normalised(values[k], mean, scale, shift);
+                              tail.apply(at, values);
+                              store_values<width>(static_cast<T*>(norm.y.data) + at, values);
+                            });
   });
 }
 
-template <class T>
+template <class T, int width>
 __global__ void __launch_bounds__(kWholeThreads)
     packed_whole_norm_kernel(const __grid_constant__ Normalisation<float> norm,
                              const RowTail<T> tail) {
   MZ_SHARED(MomentsState<float>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
   const auto* const x = static_cast<const T*>(norm.x.data);
-  const MomentsState<float> state = pack_moments_over(walk, x, room);
-  normalise_packs(norm, tail, walk, norm.statistics(walk, walk.channel, state, room));
+  const MomentsState<float> state = pack_moments_over<width>(walk, x, room);
+  normalise_packs<width>(norm, tail, walk, norm.statistics(walk, walk.channel, state, room));
 }
 
-template <class T>
+template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
     packed_run_moments_kernel(const __grid_constant__ Channels lines, const T* x,
                               MomentsState<float>* partial) {
   MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
   const ChannelWalk walk(lines);
-  const MomentsState<float> state = pack_moments_over(walk, x, room);
+  const MomentsState<float> state = pack_moments_over<width>(walk, x, room);
   if (walk.is_first()) partial[walk.channel * lines.chunks + walk.chunk] = state;
 }
 
 /** normalise_kernel() for packs. */
-template <class T>
+template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
     packed_run_norm_kernel(const __grid_constant__ Normalisation<float> norm,
                            const RowTail<T> tail) {
@@ -128,11 +144,11 @@ __global__ void __launch_bounds__(kSpreadThreads)
     of.mean = norm.given_mean.load<float>(statistic);
     of.var = norm.given_var.load<float>(statistic);
   }
-  normalise_packs(norm, tail, walk, of);
+  normalise_packs<width>(norm, tail, walk, of);
 }
 
 /** normalise() for packs; norm.runs and `statistics` have their width. */
-template <class T>
+template <int width, class T>
 void normalise_in_packs(Normalisation<float> norm, const RowTail<T>& tail,
                         const Channels* statistics, Device device) {
   const runtime::Stream stream = current_stream(device);
@@ -141,13 +157,13 @@ void normalise_in_packs(Normalisation<float> norm, const RowTail<T>& tail,
     const std::int64_t states = statistics->channels * statistics->chunks;
     room = workspace(states * static_cast<std::int64_t>(sizeof(MomentsState<float>)), device);
     auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
-    launch(&packed_run_moments_kernel<T>, grid_of(*statistics), stream, *statistics,
+    launch(&packed_run_moments_kernel<T, width>, grid_of(*statistics), stream, *statistics,
            static_cast<const T*>(norm.x.data), partial);
     norm.partial = partial;
     norm.chunks = statistics->chunks;
     norm.lines = StatisticLines(*statistics);
   }
-  launch(&packed_run_norm_kernel<T>, grid_of(norm.runs), stream, norm, tail);
+  launch(&packed_run_norm_kernel<T, width>, grid_of(norm.runs), stream, norm, tail);
 }
 
 // ---- gradients ----------------------------------------------------------------------------------
@@ -162,33 +178,32 @@ template <class T> struct RunGradients {
 
 /** Calls f(g, x, first element) for the packs of the calling thread; g after the gate. Without
  *  `reads_x` x is the mean. */
-template <int most, class T, class F>
+template <int most, int width, class T, class F>
 __device__ void for_gated_packs(const RunGradients<T>& of, const ChannelWalk& walk,
                                 const RunCoefficients<float>& run, bool reads_x, F&& f) {
-  constexpr int kWidth = kPerPack<T>;
   const bool recomputes = of.gate.has_relu && !of.gate.y;
   walk.template for_each_batch<most>([&](const std::int64_t* places, int n) {
-    PackWords from_x[most];
+    WordsOf<T, width> from_x[most];
     if (reads_x || recomputes) {
 #pragma unroll
       for (int j = 0; j < most; ++j)
-        if (j < n) from_x[j] = reinterpret_cast<const PackWords*>(of.x)[places[j]];
+        if (j < n) from_x[j] = reinterpret_cast<const WordsOf<T, width>*>(of.x)[places[j]];
     }
-    for_packs<most>(of.g, places, n, [&](int j, float(&g)[kWidth], std::int64_t at) {
-      float x[kWidth];
+    for_packs<most, width>(of.g, places, n, [&](int j, float(&g)[width], std::int64_t at) {
+      float x[width];
       if (reads_x || recomputes)
-        widen<T>(from_x[j], x);
+        widen_part<width, T>(from_x[j], x);
       else
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) x[k] = run.mean;
+        for (int k = 0; k < width; ++k) x[k] = run.mean;
       if (of.gate.y) {
-        float y[kWidth];
-        load_values<kWidth>(of.gate.y + at, y);
+        float y[width];
+        load_part<width>(of.gate.y + at, y);
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) g[k] = op::Relu::gradient<float>(g[k], y[k], y[k]);
+        for (int k = 0; k < width; ++k) g[k] = op::Relu::gradient<float>(g[k], y[k], y[k]);
       } else if (of.gate.has_relu) {
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k)
+        for (int k = 0; k < width; ++k)
           if (op::normalised(x[k], run.mean, run.scale, run.shift) <= of.gate.zero) g[k] = 0;
       }
       f(g, x, at);
@@ -197,27 +212,25 @@ __device__ void for_gated_packs(const RunGradients<T>& of, const ChannelWalk& wa
 }
 
 /** Returns the sums over the block's part of each of its channels, to all their threads. */
-template <int most, class T>
+template <int most, int width, class T>
 __device__ GradientSums<float> pack_sums_over(const RunGradients<T>& of, const ChannelWalk& walk,
                                               const RunCoefficients<float>& run,
                                               GradientSums<float>* room) {
-  constexpr int kWidth = kPerPack<T>;
   GradientSums<float> sums;
-  for_gated_packs<most>(of, walk, run, true,
-                        [&](const float(&g)[kWidth], const float(&x)[kWidth], std::int64_t) {
+  for_gated_packs<most, width>(
+      of, walk, run, true, [&](const float(&g)[width], const float(&x)[width], std::int64_t) {
 #pragma unroll
-                          for (int k = 0; k < kWidth; ++k)
-                            sums = sums + GradientSums<float>{g[k], g[k] * (x[k] - run.mean)};
-                        });
+        for (int k = 0; k < width; ++k)
+          sums = sums + GradientSums<float>{g[k], g[k] * (x[k] - run.mean)};
+      });
   return joined(of.norm.runs.spread, walk.at, room, sums, Plus{});
 }
 
 /** differentiate_runs() for packs. */
-template <int most, class T>
+template <int most, int width, class T>
 __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk& walk,
                                     const RunCoefficients<float>& run,
                                     const GradientSums<float>& sums) {
-  constexpr int kWidth = kPerPack<T>;
   if (!walk.has_channel()) return;
   const NormBackward<float>& norm = of.norm;
   if (norm.gw && walk.at.part == 0 && walk.chunk == 0) {
@@ -229,39 +242,41 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
   const float unit = through ? op::unit_of(run.rstd) : 1.0f, centre = run.mean * unit;
   const float shift = through ? of_sums * (sums.g / norm.count) : 0.0f,
               from_x = through ? op::slope_of(of_sums, run.rstd, sums.gx / norm.count, unit) : 0.0f;
-  for_gated_packs<most>(of, walk, run, through,
-                        [&](const float(&g)[kWidth], const float(&x)[kWidth], std::int64_t at) {
-                          if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + at, g);
-                          float gx[kWidth];
+  for_gated_packs<most, width>(
+      of, walk, run, through, [&](const float(&g)[width], const float(&x)[width], std::int64_t at) {
+        if (of.gate.g_residual) store_values<width>(of.gate.g_residual + at, g);
+        float gx[width];
 #pragma unroll
-                          for (int k = 0; k < kWidth; ++k)
-                            gx[k] = g[k] * scale - shift -
-                                    deviation(through ? x[k] : run.mean, unit, centre) * from_x;
-                          store_values<kWidth>(of.gx + at, gx);
-                        });
+        for (int k = 0; k < width; ++k)
+          gx[k] =
+              g[k] * scale - shift - deviation(through ? x[k] : run.mean, unit, centre) * from_x;
+        store_values<width>(of.gx + at, gx);
+      });
 }
 
-template <class T>
+template <class T, int width>
 __global__ void __launch_bounds__(kWholeThreads)
     packed_whole_gradient_kernel(const __grid_constant__ RunGradients<T> of) {
   MZ_SHARED(GradientSums<float>, room, kWholeThreads);
   const ChannelWalk walk(of.norm.runs);
   const RunCoefficients<float> run(of.norm, walk);
-  differentiate_packs<kWholePacks>(of, walk, run, pack_sums_over<kWholePacks>(of, walk, run, room));
+  constexpr int kMost = kWholeBatch<T, width>;
+  differentiate_packs<kMost, width>(of, walk, run,
+                                    pack_sums_over<kMost, width>(of, walk, run, room));
 }
 
-template <class T>
+template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
     packed_run_sums_kernel(const __grid_constant__ RunGradients<T> of,
                            GradientSums<float>* partial) {
   MZ_SHARED(GradientSums<float>, room, kSpreadThreads);
   const ChannelWalk walk(of.norm.runs);
-  const GradientSums<float> sums =
-      pack_sums_over<kRunPacks>(of, walk, RunCoefficients<float>(of.norm, walk), room);
+  const GradientSums<float> sums = pack_sums_over<kRunBatch<T, width>, width>(
+      of, walk, RunCoefficients<float>(of.norm, walk), room);
   if (walk.is_first()) partial[walk.channel * of.norm.runs.chunks + walk.chunk] = sums;
 }
 
-template <class T>
+template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
     packed_run_gradient_kernel(const __grid_constant__ RunGradients<T> of,
                                const GradientSums<float>* partial, std::int64_t chunks) {
@@ -269,7 +284,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const ChannelWalk walk(of.norm.runs);
   const std::int64_t statistic = of.norm.sharing.statistic(walk.channel);
   const GradientSums<float> sums = joined_chunks(walk, room, partial, chunks, statistic, Plus{});
-  differentiate_packs<kRunPacks>(of, walk, RunCoefficients<float>(of.norm, walk), sums);
+  differentiate_packs<kRunBatch<T, width>, width>(of, walk, RunCoefficients<float>(of.norm, walk),
+                                                  sums);
 }
 
 }  // namespace mezzo::gpu

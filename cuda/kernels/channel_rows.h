@@ -27,8 +27,9 @@ struct RowChunks {
   Spread spread = {};
   std::int64_t groups = 1, chunks = 1, chunk_rows = 0;
 
-  /** The chunks depend on the sizes alone, and so does the order of all sums. */
-  RowChunks(std::int64_t its_rows, std::int64_t its_channels, DType dtype)
+  /** At most `blocks` per multiprocessor of an H100: those that it runs at once, or a multiple of
+   *  them. The chunks depend on the sizes alone, and so does the order of all sums. */
+  RowChunks(std::int64_t its_rows, std::int64_t its_channels, DType dtype, int blocks)
       : rows(its_rows), channels(its_channels) {
     constexpr std::int64_t kLeast = 8;  // rows of a thread
     const std::int64_t packs = channels / elements_per_pack(dtype);
@@ -38,8 +39,9 @@ struct RowChunks {
     spread.parts = kSpreadThreads / spread.slots;
     spread.across = true;
     groups = blocks_for(packs, spread.slots);
-    const std::int64_t wanted =
-        std::clamp<std::int64_t>(kPlenty / groups, 1, blocks_for(rows, spread.parts * kLeast));
+    const std::int64_t wave = kPlenty / 4 * blocks,
+                       wanted = std::clamp<std::int64_t>(wave / groups, 1,
+                                                         blocks_for(rows, spread.parts * kLeast));
     chunk_rows = blocks_for(rows, wanted);
     chunks = blocks_for(rows, chunk_rows);
   }
@@ -113,7 +115,7 @@ __device__ void write_partial(const RowWalk<T>& walk, PackStates<State, width>* 
 
 /** Threads per channel and channels per block where the states of chunks are combined. */
 MZ_HD constexpr Spread join_spread() {
-  return {.slots = 8, .parts = kSpreadThreads / 8, .across = true};
+  return {.slots = 2, .parts = kSpreadThreads / 2, .across = true};
 }
 
 inline Grid join_grid(std::int64_t channels) {
@@ -158,8 +160,10 @@ template <int width> struct PackMoments {
   }
 };
 
+inline constexpr int kMomentsResident = 3;
+
 template <class T>
-__global__ void __launch_bounds__(kSpreadThreads)
+__global__ void __launch_bounds__(kSpreadThreads, kMomentsResident)
     packed_moments_kernel(const __grid_constant__ RowChunks rows, const T* x,
                           MomentsState<float>* partial) {
   constexpr int kWidth = kPerPack<T>, kRows = 4;
@@ -180,29 +184,57 @@ __global__ void __launch_bounds__(kSpreadThreads)
   write_partial(walk, room, own, CombineMoments<float>{}, partial);
 }
 
+/** The words of `width` elements of T: a pack or half of one. */
+template <class T, int width>
+using WordsOf = Pack<std::uint32_t, width* static_cast<int>(sizeof(T)) / 4>;
+
+/** Converts the elements of a pack or of half a pack to f32. */
+template <int width, class T>
+__device__ inline void widen_part(const WordsOf<T, width>& words, float* values) {
+  if constexpr (width == kPerPack<T>) {
+    widen<T>(words, values);
+  } else {
+    PackWords pack{};
+    float all[kPerPack<T>];
+#pragma unroll
+    for (int k = 0; k < width * static_cast<int>(sizeof(T)) / 4; ++k) pack.item[k] = words.item[k];
+    widen<T>(pack, all);
+    copy_values<width>(all, values);
+  }
+}
+
+/** Loads a pack or half a pack from an aligned place, converted to f32. */
+template <int width, class T> __device__ inline void load_part(const T* from, float* values) {
+  const auto words = *reinterpret_cast<const WordsOf<T, width>*>(from);
+  widen_part<width, T>(words, values);
+}
+
 /** What follows the normalisation: nothing, relu, or the sum with a residual and relu. */
 template <class T> struct RowTail {
   const T* residual = nullptr;
   bool has_relu = false;
 
-  /** Applies it to a pack. */
-  __device__ void apply(std::int64_t place, float* values) const {
-    constexpr int kWidth = kPerPack<T>;
+  /** Applies it to a pack, or to half a pack. */
+  template <int width> __device__ void apply(std::int64_t place, float (&values)[width]) const {
     if (residual) {
-      float added[kWidth];
-      load_values<kWidth>(residual + place, added);
+      float added[width];
+      load_part<width>(residual + place, added);
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k)
+      for (int k = 0; k < width; ++k)
         values[k] = element_as<float>(element_as<T>(values[k])) + added[k];
     }
     if (has_relu)
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) values[k] = op::Relu::forward<float>(values[k]);
+      for (int k = 0; k < width; ++k) values[k] = op::Relu::forward<float>(values[k]);
   }
 };
 
+/** Blocks per multiprocessor for which there are registers: f16 is converted by instructions of its
+ *  own. */
+template <class T> inline constexpr int kNormaliseResident = std::is_same_v<T, BFloat16> ? 4 : 3;
+
 template <class T>
-__global__ void __launch_bounds__(kSpreadThreads)
+__global__ void __launch_bounds__(kSpreadThreads, kNormaliseResident<T>)
     packed_normalise_kernel(const __grid_constant__ RowChunks rows,
                             const __grid_constant__ Normalisation<float> norm, const T* x, T* y,
                             const RowTail<T> tail) {
@@ -312,8 +344,10 @@ __device__ void load_gated(const RowGradients<T>& of, const PackCoefficients<kPe
   }
 }
 
+inline constexpr int kGradientResident = 2;
+
 template <class T>
-__global__ void __launch_bounds__(kSpreadThreads)
+__global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
     packed_gradient_sums_kernel(const __grid_constant__ RowGradients<T> of, RowSums* partial) {
   constexpr int kWidth = kPerPack<T>, kRows = 2;
   using Sums = PackStates<RowSums, kWidth>;
@@ -338,7 +372,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 /** Computes gx = scale * g - shift - (x - mean) * unit * from_x, as differentiate_runs. */
 template <class T>
-__global__ void __launch_bounds__(kSpreadThreads)
+__global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
     packed_norm_gradient_kernel(const __grid_constant__ RowGradients<T> of, const RowSums* totals) {
   constexpr int kWidth = kPerPack<T>, kRows = 2;
   const RowWalk<T> walk(of.rows);

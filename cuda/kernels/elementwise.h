@@ -1,5 +1,5 @@
 // Templates for the CUDA kernels of an elementwise op: forward and gradient, per compute type, on
-// packs, and on packs of bf16.
+// packs, and on packs of ops with a form for 16 bits.
 #pragma once
 
 #include <algorithm>
@@ -141,13 +141,36 @@ __global__ void __launch_bounds__(kMapThreads)
   if (at < map.count) gradient_pack<Op>(map, attrs, at, Operands<Op>{});
 }
 
-// ---- packs of bf16 ------------------------------------------------------------------------------
-// Ops with a bf16 form have kernels of their own for bf16 tensors in one order of memory.
+// ---- packs of 16 bits ---------------------------------------------------------------------------
+// Ops with a form for numbers of T, bf16 or f16, have kernels of their own for tensors of T in one
+// order of memory.
 
-inline bool has_bf16_packs(const Map& map) {
-  const auto fits = [&](const MapOperand& x) {
-    return !x.present() || is_line_of(map, x, DType::bf16);
-  };
+template <class Op, class T> constexpr bool has_low_form() {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return HasBf16Form<Op>;
+  else
+    return HasF16Form<Op>;
+}
+
+/** Returns the range of the form. */
+template <class Op, class T> MZ_HD constexpr math::for_bf16::Range low_range() {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return Op::bf16_range;
+  else
+    return Op::f16_range;
+}
+
+/** Returns the result of the form, not yet rounded. */
+template <class Op, class T>
+__device__ inline float forward_low(const AttrsOf<Op>& attrs, float x) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return elementwise_forward_bf16<Op>(attrs, x);
+  else
+    return Op::forward_f16(x, attrs);
+}
+
+inline bool has_packs_of(const Map& map, DType dtype) {
+  const auto fits = [&](const MapOperand& x) { return !x.present() || is_line_of(map, x, dtype); };
   return std::all_of(std::begin(map.in), std::end(map.in), fits) &&
          std::all_of(std::begin(map.out), std::end(map.out), fits);
 }
@@ -183,49 +206,49 @@ __device__ inline bool all_in(math::for_bf16::Range range, const PackWords& pack
 }
 
 /** Computes a pack by the full formula. Not inlined, since almost all packs are in the range. */
-template <class Op>
+template <class Op, class T>
 __device__ __noinline__ void put_full_pack(const AttrsOf<Op>& attrs, PackWords pack,
                                            PackWords* to) {
   float x[kMapPack], y[kMapPack];
-  widen<BFloat16>(pack, x);
+  widen<T>(pack, x);
 #pragma unroll
   for (int k = 0; k < kMapPack; ++k) y[k] = elementwise_forward<Op>(attrs, x[k]);
-  store_words(to, narrowed_words<BFloat16, kMapPack>(y));
+  store_words(to, narrowed_words<T, kMapPack>(y));
 }
 
-template <HasBf16Form Op>
+template <class Op, class T>
 __global__ void __launch_bounds__(kMapThreads)
-    forward_bf16_packs_kernel(const PackWords* in, PackWords* out, std::int64_t packs,
-                              const __grid_constant__ AttrsOf<Op> attrs) {
+    forward_low_packs_kernel(const PackWords* in, PackWords* out, std::int64_t packs,
+                             const __grid_constant__ AttrsOf<Op> attrs) {
   const std::int64_t at = thread_here();
   if (at >= packs) return;
   const PackWords pack = in[at];
-  if (!all_in(Op::bf16_range, pack)) return put_full_pack<Op>(attrs, pack, out + at);
+  if (!all_in(low_range<Op, T>(), pack)) return put_full_pack<Op, T>(attrs, pack, out + at);
   with_attrs<Op>(attrs, [&](auto get) {
     float x[kMapPack], y[kMapPack];
-    widen<BFloat16>(pack, x);
+    widen<T>(pack, x);
 #pragma unroll
-    for (int k = 0; k < kMapPack; ++k) y[k] = elementwise_forward_bf16<Op>(get(), x[k]);
-    store_words(out + at, narrowed_words<BFloat16, kMapPack>(y));
+    for (int k = 0; k < kMapPack; ++k) y[k] = forward_low<Op, T>(get(), x[k]);
+    store_words(out + at, narrowed_words<T, kMapPack>(y));
   });
 }
 
 /** The gradient of a unary op. `saved` is the operand or the result, which the formula uses. */
-template <HasBf16Form Op>
+template <class Op, class T>
 __global__ void __launch_bounds__(kMapThreads)
-    gradient_bf16_packs_kernel(const PackWords* saved, const PackWords* incoming, PackWords* out,
-                               std::int64_t packs, const AttrsOf<Op> attrs) {
+    gradient_low_packs_kernel(const PackWords* saved, const PackWords* incoming, PackWords* out,
+                              std::int64_t packs, const AttrsOf<Op> attrs) {
   const std::int64_t at = thread_here();
   if (at >= packs) return;
   const PackWords saved_pack = saved[at], incoming_pack = incoming[at];
   with_attrs<Op>(attrs, [&](auto get) {
     float value[kMapPack], g[kMapPack], gx[kMapPack];
-    widen<BFloat16>(saved_pack, value);
-    widen<BFloat16>(incoming_pack, g);
+    widen<T>(saved_pack, value);
+    widen<T>(incoming_pack, g);
 #pragma unroll
     for (int k = 0; k < kMapPack; ++k)
       gx[k] = elementwise_gradient<Op, 0>(g[k], value[k], get(), value[k]);
-    store_words(out + at, narrowed_words<BFloat16, kMapPack>(gx));
+    store_words(out + at, narrowed_words<T, kMapPack>(gx));
   });
 }
 
@@ -242,27 +265,38 @@ void launch_gradient(const Map& map, const void* attrs, runtime::Stream stream) 
          *static_cast<const AttrsOf<Op>*>(attrs));
 }
 
+/** Calls f(std::type_identity<T>{}) and returns true if the op has a form for the tensors of a map,
+ *  which are of T. */
+template <class Op, class F> bool with_low_form(const Map& map, const F& f) {
+  if constexpr (has_low_form<Op, BFloat16>())
+    if (has_packs_of(map, DType::bf16)) return f(std::type_identity<BFloat16>{}), true;
+  if constexpr (has_low_form<Op, Half>())
+    if (has_packs_of(map, DType::f16)) return f(std::type_identity<Half>{}), true;
+  return false;
+}
+
 template <class Op>
 void launch_packed_forward(const Map& map, const void* address, runtime::Stream stream) {
   const auto& attrs = *static_cast<const AttrsOf<Op>*>(address);
-  if constexpr (HasBf16Form<Op>)
-    if (has_bf16_packs(map))
-      return launch(&forward_bf16_packs_kernel<Op>, pack_grid(map), stream,
-                    static_cast<const PackWords*>(map.in[0].data),
-                    static_cast<PackWords*>(map.out[0].data), map.count / kMapPack, attrs);
+  const bool done = with_low_form<Op>(map, [&]<class T>(std::type_identity<T>) {
+    launch(&forward_low_packs_kernel<Op, T>, pack_grid(map), stream,
+           static_cast<const PackWords*>(map.in[0].data), static_cast<PackWords*>(map.out[0].data),
+           map.count / kMapPack, attrs);
+  });
+  if (done) return;
   launch(&forward_packs_kernel<Op>, pack_grid(map), stream, map, attrs);
 }
 template <class Op>
 void launch_packed_gradient(const Map& map, const void* address, runtime::Stream stream) {
   const auto& attrs = *static_cast<const AttrsOf<Op>*>(address);
-  if constexpr (HasBf16Form<Op>)
-    if (has_bf16_packs(map)) {
-      const MapOperand &x = map.in[0], &y = map.in[1], &g = map.in[2];
-      return launch(&gradient_bf16_packs_kernel<Op>, pack_grid(map), stream,
-                    static_cast<const PackWords*>(x.present() ? x.data : y.data),
-                    static_cast<const PackWords*>(g.data), static_cast<PackWords*>(map.out[0].data),
-                    map.count / kMapPack, attrs);
-    }
+  const bool done = with_low_form<Op>(map, [&]<class T>(std::type_identity<T>) {
+    const MapOperand &x = map.in[0], &y = map.in[1], &g = map.in[2];
+    launch(&gradient_low_packs_kernel<Op, T>, pack_grid(map), stream,
+           static_cast<const PackWords*>(x.present() ? x.data : y.data),
+           static_cast<const PackWords*>(g.data), static_cast<PackWords*>(map.out[0].data),
+           map.count / kMapPack, attrs);
+  });
+  if (done) return;
   launch(&gradient_packs_kernel<Op>, pack_grid(map), stream, map, attrs);
 }
 

@@ -1,8 +1,8 @@
 // Functions of bf16 numbers whose results are rounded to bf16: half the operations of the full ones
-// in float, and the same bits after rounding for every bf16 number in their range. Without
-// branches, so that loops over them vectorise. Coefficients: minimax, then moved in their last bits
-// until no number differs, with fused multiply-adds and without; a test compares all of them.
-// Parsed by g++ and by nvcc. See also: exp.h, erf.h, log.h (the full ones).
+// in float, and the same bits after rounding for every bf16 number in their range; and gelu of f16
+// numbers. Without branches, so that loops over them vectorise. Coefficients: minimax, then moved
+// in their last bits until no number differs, with fused multiply-adds and without; a test compares
+// all of them. Parsed by g++ and by nvcc. See also: exp.h, erf.h, log.h (the full ones).
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,17 @@ namespace detail {
 
 using namespace math::detail;
 
-/** Returns 2^(x * factor) for |x * factor| <= 126, relative error below 2^-17: 2^r by degree 4,
- *  |r| <= 1/2. */
-MZ_HD MZ_ALWAYS_INLINE float power_of_2(float x, float factor) {
+/** Returns 2^(x * factor) for |x * factor| <= 126, with the coefficients of 2^r for |r| <= 1/2. */
+template <class... Coefficients>
+MZ_HD MZ_ALWAYS_INLINE float power_of_2_by(float x, float factor, Coefficients... of_r) {
   const Whole n = nearest_whole(x, factor);
-  const float r = multiply_add(x, factor, -n.value);
-  const float mantissa =
-      polynomial(r, 1.0f, 0x1.62e096p-1f, 0x1.ec003cp-3f, 0x1.c9d3d2p-5f, 0x1.3b3048p-7f);
+  const float mantissa = polynomial(multiply_add(x, factor, -n.value), of_r...);
   return bits_as<float>(bits_as<std::uint32_t>(mantissa) + (n.bits << 23));
+}
+/** As above, relative error below 2^-17. */
+MZ_HD MZ_ALWAYS_INLINE float power_of_2(float x, float factor) {
+  return power_of_2_by(x, factor, 1.0f, 0x1.62e096p-1f, 0x1.ec003cp-3f, 0x1.c9d3d2p-5f,
+                       0x1.3b3048p-7f);
 }
 
 /** Returns the smaller number; `high` if x is NaN. */
@@ -120,3 +123,24 @@ MZ_HD inline float gelu_tanh(float x) {
 }
 
 }  // namespace mezzo::math::for_bf16
+
+namespace mezzo::math::for_f16 {
+
+/** Every value but -infinity and negative NaN. */
+inline constexpr for_bf16::Range kAboveNegativeInfinity{.low = 0, .high = 0xFBFF};
+
+/** Returns x times the standard normal distribution at x, in the form of for_bf16::gelu; from -6
+ *  down it rounds to -0. */
+MZ_HD inline float gelu(float x) {
+  using namespace for_bf16::detail;
+  const float a = number_at_most(std::fabs(x), 6.0f);  // 6 for NaN, which at_least() keeps
+  const float bell = power_of_2_by(a * a, -0.5f * kLog2E, 1.0f, 0x1.62e42ep-1f, 0x1.ebf8f2p-3f,
+                                   0x1.c6b6f2p-5f, 0x1.3d0c4ap-7f, 0x1.5c08e8p-10f);
+  const float t = reciprocal(multiply_add(0x1.58919ep-2f, a, 1.0f));
+  const float beyond =
+      bell * (t * polynomial(t, 0x1.143ap-3f, 0x1.019798p-3f, 0x1.548028p-3f, -0x1.b278a4p-5f,
+                             0x1.286998p-2f, -0x1.ab3258p-3f, 0x1.72ae4p-5f));
+  return multiply_add(-a, beyond, at_least(x, -0.0f));  // -0 at -0
+}
+
+}  // namespace mezzo::math::for_f16

@@ -162,3 +162,41 @@ TEST_CASE("both max pooling kernels agree on realistic image sizes", "[pool]") {
     }
   }
 }
+
+TEST_CASE("gradients without indices equal those with them", "[pool]") {
+  manual_seed(7);
+  struct Windows {
+    WindowSizes kernel;
+    MaxPoolOptions options;
+  };
+  // the last has more than 256 elements; "3 of 40" columns take the kernel for single windows
+  const Windows all[] = {{2, {}},
+                         {3, {.stride = 2, .padding = 1}},
+                         {3, {.stride = 2, .padding = 1, .ceil_mode = true}},
+                         {{1, 3}, {.stride = {2, 40}}},
+                         {{2, 3}, {.stride = {1, 2}, .padding = {1, 1}, .dilation = {3, 2}}},
+                         {{12, 22}, {.stride = 3}}};
+  for (const DType dtype : {f16, f32, f64})
+    for (const Windows& w : all) {
+      const Tensor x = randint(-3, 4, {2, 3, 16, 44}).to(dtype).requires_grad_();
+      x.detach().slice(3, 5, 44, 11).fill_(kNan);
+      const Tensor y = max_pool2d(x, w.kernel, w.options),
+                   indexed = max_pool2d_with_indices(x, w.kernel, w.options).values;
+      const Tensor g = randint(-4, 5, y.shape()).to(dtype).requires_grad_();
+      const Tensor gx = grad({y}, {x}, {.create_graph = true}, {g})[0],
+                   expected = grad({indexed}, {x}, {.create_graph = true}, {g})[0];
+      INFO(name(dtype) << " " << str(y.shape()));
+      CHECK(gx.to_vector<double>() == expected.to_vector<double>());
+      // the gradient with respect to g: the elements at the positions
+      const Tensor h = randint(-4, 5, x.shape()).to(dtype);
+      CHECK(grad({gx}, {g}, {}, {h})[0].to_vector<double>() ==
+            grad({expected}, {g}, {}, {h})[0].to_vector<double>());
+    }
+  const Tensor x = randn({2, 5, 6, 7}).requires_grad_();
+  const Tensor y = max_pool3d(x, {2, 3, 2}, {.stride = {1, 2, 2}, .padding = {1, 1, 0}}),
+               g = randn(y.shape());
+  const Tensor indexed =
+      max_pool3d_with_indices(x, {2, 3, 2}, {.stride = {1, 2, 2}, .padding = {1, 1, 0}}).values;
+  CHECK(grad({y}, {x}, {}, {g})[0].to_vector<double>() ==
+        grad({indexed}, {x}, {}, {g})[0].to_vector<double>());
+}

@@ -62,15 +62,15 @@ class Stackless(NamedTuple):
 BUDGETS = {
     'elementwise_activation': [
         Budget(r'(forward|gradient)_packs_kernel<mezzo::op::Relu>', 64, 23, 8, 1, 1),
-        Budget(r'forward_packs_kernel<mezzo::op::Gelu>', 64, 44, 8, 1, 1),  # of f16
-        Budget(r'forward_bf16_packs_kernel<mezzo::op::Gelu>', 40, 29, 8, 1, 1),
-        Budget(r'forward_bf16_packs_kernel<mezzo::op::(Sigmoid|Silu)>', 40, 19, 8, 1, 1),
-        Budget(r'forward_bf16_packs_kernel<mezzo::op::Tanh>', 40, 17, 8, 1, 1),
+        Budget(r'forward_low_packs_kernel<mezzo::op::Gelu, .*Half>', 40, 36, 8, 1, 1),
+        Budget(r'forward_low_packs_kernel<mezzo::op::Gelu, .*BFloat16>', 40, 29, 8, 1, 1),
+        Budget(r'forward_low_packs_kernel<mezzo::op::(Sigmoid|Silu), .*BFloat16>', 40, 19, 8, 1, 1),
+        Budget(r'forward_low_packs_kernel<mezzo::op::Tanh, .*BFloat16>', 40, 17, 8, 1, 1),
         # 6 bytes per element, for which an H100 has 43 instructions; of the tanh form, the other
         # has 41
-        Budget(r'gradient_bf16_packs_kernel<mezzo::op::Gelu>', 40, 49, 8, 2, 1),
-        Budget(r'gradient_bf16_packs_kernel<mezzo::op::Silu>', 40, 34, 8, 2, 1),
-        Budget(r'gradient_bf16_packs_kernel<mezzo::op::(Sigmoid|Tanh)>', 40, 9, 8, 2, 1),
+        Budget(r'gradient_low_packs_kernel<mezzo::op::Gelu, .*>', 40, 49, 8, 2, 1),
+        Budget(r'gradient_low_packs_kernel<mezzo::op::Silu, .*BFloat16>', 40, 34, 8, 2, 1),
+        Budget(r'gradient_low_packs_kernel<mezzo::op::(Sigmoid|Tanh), .*BFloat16>', 40, 9, 8, 2, 1),
     ],
     'elementwise_arithmetic': [
         # runs of 4: 8-byte loads and stores in 16 bits
@@ -82,10 +82,10 @@ BUDGETS = {
         Budget(r'gradient_packs_kernel<mezzo::op::Mul>', 64, 35, 8, 3, 2),
     ],
     'elementwise_functions': [
-        Budget(r'forward_bf16_packs_kernel<mezzo::op::Exp>', 40, 14, 8, 1, 1),
-        Budget(r'forward_bf16_packs_kernel<mezzo::op::Log>', 40, 20, 8, 1, 1),
-        Budget(r'gradient_bf16_packs_kernel<mezzo::op::Exp>', 40, 7, 8, 2, 1),
-        Budget(r'gradient_bf16_packs_kernel<mezzo::op::Log>', 40, 16, 8, 2, 1),
+        Budget(r'forward_low_packs_kernel<mezzo::op::Exp, .*BFloat16>', 40, 14, 8, 1, 1),
+        Budget(r'forward_low_packs_kernel<mezzo::op::Log, .*BFloat16>', 40, 20, 8, 1, 1),
+        Budget(r'gradient_low_packs_kernel<mezzo::op::Exp, .*BFloat16>', 40, 7, 8, 2, 1),
+        Budget(r'gradient_low_packs_kernel<mezzo::op::Log, .*BFloat16>', 40, 16, 8, 2, 1),
     ],
     # a step is a tile of keys, or of queries; rows of up to 64 and of up to 128. The counted way
     # has the arithmetic of masks and dropout
@@ -105,12 +105,17 @@ BUDGETS = {
         Budget(r'packed_normalise_kernel<mezzo::BFloat16', 80, 29, 32, 4, 4, loop=True),
         Budget(r'packed_gradient_sums_kernel<mezzo::BFloat16', 128, 29, 16, 4, 0, loop=True),
         Budget(r'packed_norm_gradient_kernel<mezzo::BFloat16', 128, 43, 16, 4, 4, loop=True),
-        # row-major; "whole": one launch
-        Budget(r'packed_run_moments_kernel<mezzo::BFloat16', 64, 14, 16, 2, 0, loop=True),
-        Budget(r'packed_(run|whole)_norm_kernel<mezzo::BFloat16', 64, 29, 16, 4, 2, loop=True),
-        Budget(r'packed_run_sums_kernel<mezzo::BFloat16', 64, 29, 16, 4, 0, loop=True),
-        Budget(r'packed_run_gradient_kernel<mezzo::BFloat16', 64, 43, 16, 4, 4, loop=True),
-        Budget(r'packed_whole_gradient_kernel<mezzo::BFloat16', 64, 43, 8, 2, 2, loop=True),
+        # row-major; "whole": one launch; of positions that are multiples of 8, then of 4
+        Budget(r'packed_run_moments_kernel<mezzo::BFloat16, 8>', 64, 14, 16, 2, 0, loop=True),
+        Budget(r'packed_(run|whole)_norm_kernel<mezzo::BFloat16, 8>', 64, 29, 16, 4, 2, loop=True),
+        Budget(r'packed_run_sums_kernel<mezzo::BFloat16, 8>', 64, 29, 16, 4, 0, loop=True),
+        Budget(r'packed_run_gradient_kernel<mezzo::BFloat16, 8>', 64, 43, 16, 4, 4, loop=True),
+        Budget(r'packed_whole_gradient_kernel<mezzo::BFloat16, 8>', 64, 43, 8, 2, 2, loop=True),
+        Budget(r'packed_run_moments_kernel<mezzo::BFloat16, 4>', 64, 20, 16, 4, 0, 64, True),
+        Budget(r'packed_(run|whole)_norm_kernel<mezzo::BFloat16, 4>', 64, 29, 16, 8, 4, 64, True),
+        Budget(r'packed_run_sums_kernel<mezzo::BFloat16, 4>', 64, 29, 16, 8, 0, 64, True),
+        Budget(r'packed_run_gradient_kernel<mezzo::BFloat16, 4>', 64, 43, 16, 8, 8, 64, True),
+        Budget(r'packed_whole_gradient_kernel<mezzo::BFloat16, 4>', 64, 43, 8, 4, 4, 64, True),
     ],
     'copy': [
         Budget(r'copy_packs_kernel', 40, 12, 8, 1, 1),
@@ -125,8 +130,8 @@ BUDGETS = {
     ],
     # the statistics as in batch_norm
     'group_norm': [
-        Budget(r'packed_run_norm_kernel<mezzo::BFloat16', 64, 29, 16, 4, 2, loop=True),
-        Budget(r'packed_run_gradient_kernel<mezzo::BFloat16', 64, 43, 16, 4, 2, loop=True),
+        Budget(r'packed_run_norm_kernel<mezzo::BFloat16, 8>', 64, 29, 16, 4, 2, loop=True),
+        Budget(r'packed_run_gradient_kernel<mezzo::BFloat16, 8>', 64, 43, 16, 4, 2, loop=True),
     ],
     # of 16 bits; a thread copies four words of 16 bytes, on the counted way one of 8
     # arrays that must be in registers: the driver reserves the stack of all threads of a GPU
@@ -139,16 +144,25 @@ BUDGETS = {
         Budget(r'packed_norm_kernel<mezzo::BFloat16, .*, true>', 64, 34, 32, 8, 8),
     ],
     'layer_norm_backward': [  # also of rms_norm, which has the same kernel
-        Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, false>', 128, 36, 32, 8, 4, loop=True),
-        Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, true>', 128, 39, 32, 8, 4, loop=True),
+        Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, false>', 128, 37, 32, 8, 4, loop=True),
+        Budget(r'packed_backward_kernel<mezzo::BFloat16, .*, true>', 128, 42, 32, 8, 4, loop=True),
     ],
     # a x + b y in 16 bits has 43; the counted way also writes down a non-finite element
     'lists': [
         Budget(r'axpby_kernel<float>', 64, 41, 4, 2, 1, 64, True),
         Budget(r'partial_norm_kernel<float>', 48, 34, 4, 1, 0, 64, True),
     ],
-    # for each window of an element; 8 bytes of it are the position
-    'pool': [Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8>', 48, 23, 8, 2, 0, loop=True)],
+    'pool': [
+        # for each element of a window, of which the loop takes three
+        Budget(r'plane_max_kernel<mezzo::BFloat16, 8, unsigned char>', 64, 8, 24, 3, 0, loop=True),
+        # for each window of an element
+        Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8, unsigned char>', 48, 26, 8, 1, 0,
+               loop=True),
+        Budget(r'plane_max_backward_kernel<mezzo::BFloat16, 8, long>', 48, 20, 8, 2, 0, loop=True),
+        # for each of four windows of four elements, with the parts of a row
+        Budget(r'pair_max_kernel<mezzo::BFloat16>', 40, 60, 4, 0, 0),
+        Budget(r'pair_max_backward_kernel<mezzo::BFloat16>', 40, 45, 4, 0, 0),
+    ],
     'random': [
         Budget(r'packed_dropout_kernel', 64, 33, 8, 1, 1),
         Budget(r'typed_packed_dropout_kernel', 40, 26, 8, 1, 1),
@@ -166,8 +180,8 @@ BUDGETS = {
         TensorBudget(r'persistent_backward_kernel<.*, [13], \d, \d>', 255, 46080, 820, 16),
     ],
     'reduce': [
-        Budget(r'packed_row_sum_kernel<mezzo::BFloat16', 48, 14, 32, 4, 0),
-        Budget(r'packed_row_sum_kernel<float', 48, 29, 16, 4, 0),
+        Budget(r'packed_row_kernel<mezzo::BFloat16, SumOf', 48, 14, 32, 4, 0),
+        Budget(r'packed_row_kernel<float, SumOf', 48, 29, 16, 4, 0),
         Budget(r'packed_column_sum_kernel<mezzo::BFloat16', 40, 14, 32, 4, 0, loop=True),
         Budget(r'packed_column_sum_kernel<float', 40, 29, 16, 4, 0, loop=True),
     ],

@@ -114,22 +114,22 @@ constexpr Small kSmall[] = {
     {"fill_kernel", 12, "the gradient of an embedding of 65 characters"},
     {"forward_kernel", 1, "elementwise, of one number"},
     {"forward_packs_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
-    {"join_gradient_sums_kernel", 256, "8 channels per block, of up to 2,048"},
-    {"join_moments_kernel", 256, "8 channels per block, of up to 2,048"},
+    {"join_gradient_sums_kernel", 256, "2 channels per block, of up to 512"},
+    {"join_moments_kernel", 256, "2 channels per block, of up to 512"},
     {"join_segments_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"line_loss_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"name_kernel", 64, "16,384 indices of an embedding"},
     {"packed_gradient_kernel", 256, "of cross entropy: 256 lines of 1,000 classes"},
     {"packed_loss_kernel", 256, "256 lines of 1,000 classes"},
+    {"packed_whole_gradient_kernel", 256, "256 channels with a block of 1,024 threads each"},
+    {"packed_whole_norm_kernel", 256, "256 channels with a block of 1,024 threads each"},
     {"partial_loss_kernel", 32, "sums 16,384 losses"},
     {"relu_mask_kernel", 256, "8 elements per thread: 524,288"},
     {"scan_kernel", 1, "places of 256 digits of 16,384 indices"},
     {"segment_sums_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
     {"update_kernel", 176, "limited by a launch's argument size: 176 chunks of 4,096 elements"},
-    {"whole_backward_kernel", 256, "256 channels with a block of 1,024 threads each"},
-    {"whole_norm_kernel", 256, "256 channels with a block of 1,024 threads each"},
 };
 
 /** With fewer bytes in flight per multiprocessor, memory is not used in full. */
@@ -151,15 +151,16 @@ constexpr InFlight kInFlight[] = {
     {"copy_kernel", 0, kAnyLayout},
     {"copy_packs_kernel", 16},
     {"fill_kernel", 0, "loads nothing"},
-    {"forward_bf16_packs_kernel", 16},
+    {"forward_low_packs_kernel", 16},
     {"forward_kernel", 0, kAnyLayout},
     {"forward_packs_kernel", 16},
-    {"gradient_bf16_packs_kernel", 16},
+    {"gradient_low_packs_kernel", 16},
     {"gradient_packs_kernel", 16},
     {"gradient_sums_kernel", 0, kAnyLayout},
     {"gradients_kernel", 0, kProducts},
+    {"join_gradient_sums_kernel", 0, "joins the sums of at most 528 blocks"},
+    {"join_moments_kernel", 0, "joins the moments of at most 528 blocks"},
     {"join_segments_kernel", 0, "joins what segment_sums_kernel left of 16,384 indices"},
-    {"max_kernel", 0, "loads the elements of windows, most of them from the cache"},
     {"moments_kernel", 0, kAnyLayout},
     {"norm_backward_kernel", 0, kAnyLayout},
     {"normalise_kernel", 0, kAnyLayout},
@@ -177,7 +178,12 @@ constexpr InFlight kInFlight[] = {
     {"packed_run_moments_kernel", 32, "", true},
     {"packed_run_norm_kernel", 64, "", true},
     {"packed_run_sums_kernel", 64, "", true},
-    {"plane_max_backward_kernel", 32},
+    {"packed_whole_gradient_kernel", 32, "", true},
+    {"packed_whole_norm_kernel", 32, "", true},
+    {"pair_max_backward_kernel", 12},
+    {"pair_max_kernel", 32},
+    {"plane_max_backward_kernel", 24},
+    {"plane_max_kernel", 48},
     {"reduce_kernel", 0, kAnyLayout},
     {"relu_mask_kernel", 16},
     {"segment_sums_kernel", 64, "", true},
@@ -293,7 +299,7 @@ TEST_CASE("grids of more than 2^31 elements cover them", "[gpu][fill]") {
   check("copy_kernel", odd, 8, [&] { odd.contiguous(); });
   check("packed_softmax_kernel", x, 0, [&] { softmax(x, 1); });
   check("packed_norm_kernel", x, 0, [&] { layer_norm(x, {kColumns}, {.weight = w, .bias = w}); });
-  check("packed_row_sum_kernel", x, 0, [&] { sum(x, 1); });
+  check("packed_row_kernel", x, 0, [&] { sum(x, 1); });
   check("reduce_kernel", odd, 0, [&] { sum(odd, 1); });
   check("transpose_kernel", x, 16, [&] { x.t().contiguous(); });
   check("join_kernel", x, 32,

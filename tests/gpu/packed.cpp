@@ -214,6 +214,98 @@ TEST_CASE("sums of rows and columns of any width agree with the CPU's in f64", "
         std::vector<double>(8, 0));
 }
 
+TEST_CASE("other reductions of rows of packs agree with the CPU's", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(18);
+  using Operands = const std::vector<Tensor>&;
+  const auto check = [](const Tensor& x) {
+    packed::check({x}, [](Operands t) { return amax(t[0], -1); });
+    packed::check({x}, [](Operands t) { return amin(t[0], -1) + max(t[0], -1).values; });
+    packed::check({x}, [](Operands t) { return var(t[0], -1); });
+    packed::check({x}, [](Operands t) { return vector_norm(t[0], -1); }, 4);
+    packed::check({x}, [](Operands t) { return vector_norm(t[0], -1, {.p = 3}); }, 4);
+    packed::check({x}, [](Operands t) { return logsumexp(t[0], -1); });
+  };
+  for (const DType dtype : kDtypes)
+    // teams of a lane, of a warp, of a block, rows in parts, several chunks
+    for (const Shape& shape : {Shape{5, 8}, Shape{33, 40}, Shape{3, 768}, Shape{2, 3, 9000},
+                               Shape{1, 100000}, Shape{0, 16}, Shape{7, 13}}) {
+      // distinct numbers, so that gradients go to one element
+      Tensor x = randperm(shape[0] * shape[1] * (shape.rank() > 2 ? shape[2] : 1)).to(f32);
+      x = (x.reshape(shape) / 64).to(dtype);
+      if (x.numel() < 2048) check(x);
+      // many equal elements, nan, infinities: indices and values of the CPU
+      Tensor y = randint(-3, 4, shape).to(dtype);
+      if (y.numel() > 30) {
+        const Tensor flat = y.view({y.numel()});
+        flat.slice(0, 5, y.numel(), 1000).fill_(INFINITY);
+        flat.slice(0, 7, y.numel(), 1300).fill_(-INFINITY);
+        flat.slice(0, 29, y.numel(), 3001).fill_(NAN);
+      }
+      for (const Tensor& z : {x, y}) {
+        const Tensor there = z.to(kDevice);
+        INFO(name(dtype) << " " << str(shape));
+        CHECK(argmax(there, {.dim = -1}).to_vector<double>() ==
+              argmax(z, {.dim = -1}).to_vector<double>());
+        CHECK(argmin(there, {.dim = -1}).to_vector<double>() ==
+              argmin(z, {.dim = -1}).to_vector<double>());
+        const auto values = [](const Tensor& a) { return a.to(cpu).to_vector<double>(); };
+        const auto same = [&](const Tensor& a, const Tensor& b) {
+          const std::vector<double> u = values(a), v = values(b);
+          return std::equal(u.begin(), u.end(), v.begin(), v.end(), [](double p, double q) {
+            return p == q || (std::isnan(p) && std::isnan(q));
+          });
+        };
+        CHECK(same(amax(there, -1), amax(z, -1)));
+        CHECK(same(amin(there, -1), amin(z, -1)));
+        CHECK(same(max(there, -1).values, max(z, -1).values));
+        CHECK(same(vector_norm(there, -1, {.p = INFINITY}), vector_norm(z, -1, {.p = INFINITY})));
+      }
+    }
+  // Indices count in row-major order, whatever the order of memory.
+  const Tensor image = randn({2, 8, 3, 5});
+  const Tensor last = image.to(kDevice).to(MemoryFormat::channels_last);
+  CHECK(argmax(last).item<std::int64_t>() == argmax(image).item<std::int64_t>());
+  CHECK(argmin(last, {.dim = 1}).to_vector<double>() ==
+        argmin(image, {.dim = 1}).to_vector<double>());
+  // Sums of squares that leave the range of f32 are scaled.
+  for (const double size : {1e25, 1e-30}) {
+    const Tensor x = randn({3, 1024}) * size;
+    const Tensor there = x.to(kDevice);
+    CHECK(alike::distance(vector_norm(there, -1).to(cpu) / size, vector_norm(x, -1) / size) < 1e-5);
+    CHECK(alike::distance(mezzo::std(there, -1).to(cpu) / size, mezzo::std(x, -1) / size) < 1e-5);
+  }
+}
+
+TEST_CASE("sums of columns of several matrices agree with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(17);
+  for (const DType dtype : kDtypes) {
+    // of one chunk and of several, an odd number of rows and of packs, too few packs
+    for (const Shape& shape : {Shape{3, 49, 256}, Shape{2, 1501, 24}, Shape{5, 37, 1040},
+                               Shape{300, 3, 8}, Shape{2, 3, 70, 64}, Shape{0, 9, 256}})
+      packed::check({randn(shape).to(dtype)},
+                    [](const std::vector<Tensor>& t) { return mean(t[0], t[0].dim() - 2); });
+    const auto last = [](const Tensor& x) { return x.to(MemoryFormat::channels_last); };
+    for (const Shape& shape :
+         {Shape{3, 256, 7, 7}, Shape{2, 27, 13, 11}, Shape{4, 64, 20, 1}, Shape{2, 8, 40, 40}})
+      for (const std::vector<std::int64_t>& dims :
+           {std::vector<std::int64_t>{2, 3}, {0, 2, 3}, {1}, {2}, {0, 1, 2, 3}, {1, 3}})
+        packed::check({randn(shape).to(dtype)}, [&](const std::vector<Tensor>& t) {
+          return sum(last(t[0]), dims) + mean(last(t[0]), dims) * 3;
+        });
+    if (dtype == f32) continue;
+    // A sum of f32 that overflows is that of a mean within the range.
+    Tensor x = full({3, 300, 64}, 1e38);
+    const Tensor y = mean(x.to(kDevice), 1);
+    CHECK(alike::distance(y.to(cpu), full({3, 64}, 1e38)) < 1e-6);
+    x[1][7].fill_(NAN);
+    const Tensor some = mean(x.to(kDevice), 1).to(cpu);
+    CHECK(sum(isnan(some)).item<std::int64_t>() == 64);
+    CHECK(sum(isnan(some[1])).item<std::int64_t>() == 64);
+  }
+}
+
 TEST_CASE("elementwise ops on packs have the bits of the others", "[gpu][packed]") {
   NEED_DEVICE();
   manual_seed(16);

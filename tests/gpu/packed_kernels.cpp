@@ -93,8 +93,26 @@ TEST_CASE("softmax, cross entropy and sums of whole packs take the kernels on pa
     }
     CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype)); }) == 1);
     CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype), {0, 1}); }) == 1);
-    CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype), 1); }) == 0);
-    CHECK(packed_in([&] { amax(rows_of({30, 768}, dtype), 1); }) == 0);
+    CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype), 1); }) == 0);  // too few packs
+    CHECK(packed_in([&] { sum(rows_of({3, 49, 256}, dtype), 1); }) == 1);
+    const Tensor image = rows_of({3, 256, 7, 7}, dtype).to(MemoryFormat::channels_last);
+    for (const std::vector<std::int64_t>& dims :
+         {std::vector<std::int64_t>{2, 3}, {0, 2, 3}, {1}, {0, 1, 2, 3}})
+      CHECK(packed_in([&] { mean(image, dims); }) == 1);
+    CHECK(packed_in([&] { mean(image, 2); }) == 0);  // the results are in another order
+    const auto reductions = [](const Tensor& x) {
+      return packed_in([&] {
+        amax(x, 1);
+        argmax(x, {.dim = 1});
+        var(x, 1);
+        vector_norm(x, 1);
+        logsumexp(x, 1);
+      });
+    };
+    CHECK(reductions(rows_of({30, 768}, dtype)) == 5);
+    CHECK(reductions(unaligned(rows_of({30, 768}, dtype))) == 5);
+    CHECK(reductions(rows_of({30, 770}, dtype)) == 0);
+    CHECK(reductions(rows_of({3, 768, 4}, dtype)) == 0);
   }
   CHECK(packed_in([] { sum(rows_of({30, 768}, f64), 1); }) == 0);
   CHECK(packed_in([] { sum(rows_of({30, 768}, i64), 1); }) == 0);
@@ -178,11 +196,11 @@ TEST_CASE("elementwise ops on 16-bit packs take the kernels on packs", "[gpu][pa
   CHECK(added(rows_of({6, 16}, f32), rows_of({6, 16}, f32)) == 0);
 }
 
-TEST_CASE("functions with a bf16 form take its kernels on contiguous packs of bf16",
+TEST_CASE("functions with a form for 16 bits take its kernels on contiguous packs",
           "[gpu][packed]") {
   const auto passes = [](const Tensor& x, const auto& f) {
     const Tensor leaf = x.detach().requires_grad_();
-    return launches_of("_bf16_packs_kernel", [&] {
+    return launches_of("_low_packs_kernel", [&] {
       const Tensor y = f(leaf);
       grad(TensorList(y), TensorList(leaf), {}, TensorList(ones_like(y)));
     });
@@ -192,12 +210,13 @@ TEST_CASE("functions with a bf16 form take its kernels on contiguous packs of bf
   for (const auto form : {GeluApproximation::none, GeluApproximation::tanh}) {
     const auto f = [form](const Tensor& t) { return gelu(t, {.approximate = form}); };
     CHECK(passes(x, f) == 2);
-    CHECK(passes(rows_of({6, 16}, f16), f) == 0);
+    CHECK(passes(rows_of({6, 16}, f16), f) == 2);
     CHECK(passes(rows_of({6, 16}, f32), f) == 0);
     CHECK(passes(rows_of({6, 32}, bf16).slice(1, 0, 16), f) == 0);
     CHECK(passes(unaligned(x), f) == 0);
   }
   CHECK(passes(x, &relu) == 0);
+  CHECK(passes(rows_of({6, 16}, f16), [](const Tensor& t) { return tanh(t); }) == 0);
 }
 
 TEST_CASE("dropout of 16-bit packs is one launch", "[gpu][packed]") {

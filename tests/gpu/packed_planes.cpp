@@ -1,6 +1,7 @@
 // Batch norm, group norm and max pooling on 16-byte packs, on any device: row-major and
 // channels-last, in training and in evaluation.
 #include "../support/catch.h"
+#include "../support/same_bits.h"
 #include "packed.h"
 
 using namespace mezzo;
@@ -58,9 +59,11 @@ TEST_CASE("batch norms of packs agree with the CPU's in f64", "[gpu][packed]") {
   for (const DType dtype : kDtypes)
     for (const bool training : {true, false})
       for (const bool channels_last : {false, true}) {
-        // packs of one position and of several, an odd number of positions, whole blocks
-        for (const Shape& shape : {Shape{2, 16, 2, 4}, Shape{3, 24, 8, 10}, Shape{5, 8, 3, 3},
-                                   Shape{2, 3, 40, 48}, Shape{1, 8, 1, 8}}) {
+        // packs of one position and of several, an odd number of positions, whole blocks; half
+        // packs in 16 bits: of one position and of several, an odd number of them
+        for (const Shape& shape :
+             {Shape{2, 16, 2, 4}, Shape{3, 24, 8, 10}, Shape{5, 8, 3, 3}, Shape{2, 3, 40, 48},
+              Shape{1, 8, 1, 8}, Shape{3, 5, 2, 2}, Shape{7, 3, 14, 14}, Shape{1, 1, 1, 12}}) {
           const std::vector<Tensor> all = batch_operands(shape, dtype, f32);
           check_batch_norm(all, training, channels_last);
           check_batch_norm({all[0]}, training, channels_last);
@@ -75,7 +78,9 @@ TEST_CASE("batch norms of packs with channels of several blocks agree with the C
   manual_seed(42);
   for (const DType dtype : {bf16, f32})
     for (const bool training : {true, false})
-      check_batch_norm(batch_operands({9, 2, 128, 128}, dtype, f32), training, false);
+      for (const std::int64_t width : {128, 127 * 4})
+        check_batch_norm(batch_operands({9, 2, width == 128 ? 128 : 33, width}, dtype, f32),
+                         training, false);
 }
 
 TEST_CASE("group norms of packs agree with the CPU's in f64", "[gpu][packed]") {
@@ -83,8 +88,9 @@ TEST_CASE("group norms of packs agree with the CPU's in f64", "[gpu][packed]") {
   manual_seed(43);
   for (const DType dtype : kDtypes) {
     // packs of one position and of several, groups of one channel, one group, several blocks
-    for (const Shape& shape : {Shape{2, 16, 2, 4}, Shape{3, 24, 8, 10}, Shape{5, 8, 3, 3},
-                               Shape{1, 8, 8}, Shape{2, 8, 64, 64}})
+    for (const Shape& shape :
+         {Shape{2, 16, 2, 4}, Shape{3, 24, 8, 10}, Shape{5, 8, 3, 3}, Shape{1, 8, 8},
+          Shape{2, 8, 64, 64}, Shape{3, 8, 2, 2}, Shape{2, 4, 14, 14}})
       for (const std::int64_t groups : {std::int64_t{1}, std::int64_t{4}, shape[1]}) {
         const std::vector<Tensor> all = batch_operands(shape, dtype, f32);
         check_group_norm(all, groups);
@@ -113,15 +119,86 @@ TEST_CASE("gradients of max pooling agree with the CPU's in f64", "[gpu][packed]
   manual_seed(43);
   for (const DType dtype : kDtypes)
     for (const bool channels_last : {false, true})
-      for (const Shape& shape : {Shape{2, 16, 9, 7}, Shape{1, 5, 12, 8}, Shape{3, 8, 4, 4}}) {
+      for (const Shape& shape : {Shape{2, 16, 9, 7}, Shape{1, 5, 12, 8}, Shape{3, 8, 4, 4},
+                                 Shape{2, 27, 13, 13}, Shape{0, 8, 7, 7}}) {
         const Tensor x = randn(shape).to(dtype);
         for (const MaxPoolOptions& options : {MaxPoolOptions{},
                                               {.stride = 2, .padding = 1},
                                               {.stride = 1, .padding = 1},
                                               {.stride = 2, .padding = 1, .ceil_mode = true}})
           check_max_pool(x, channels_last, options);
-        if (shape[2] > 8) check_max_pool(x, channels_last, {.stride = 1, .dilation = 3});
+        if (shape[2] > 8) {
+          check_max_pool(x, channels_last, {.stride = 1, .dilation = 3});
+          check_max_pool(x, channels_last, {.stride = {3, 2}, .padding = 1, .dilation = {2, 1}});
+        }
       }
+}
+
+namespace {
+
+/** Returns the values of a max pooling, the indices, and the gradients with and without indices. */
+std::vector<Tensor> pooled(const Tensor& x, const WindowSizes& kernel,
+                           const MaxPoolOptions& options) {
+  const Tensor leaf = x.detach().requires_grad_(), y = max_pool2d(leaf, kernel, options);
+  const ValuesAndIndices both = max_pool2d_with_indices(leaf, kernel, options);
+  const Tensor g = remainder(arange(static_cast<double>(y.numel())), 5)
+                       .reshape(y.shape())
+                       .to(y.dtype())
+                       .to(y.device());
+  NoGrad no_grad;
+  const Tensor inferred = max_pool2d(x, kernel, options);
+  return {y.detach(),   both.values.detach(),          inferred,
+          both.indices, grad({y}, {leaf}, {}, {g})[0], grad({both.values}, {leaf}, {}, {g})[0]};
+}
+
+}  // namespace
+
+TEST_CASE("max pooling has the CPU's bits: ties, nan, infinities", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(45);
+  struct Windows {
+    WindowSizes kernel;
+    MaxPoolOptions options;
+  };
+  // side by side, with rests, overlapping, padded, dilated, larger than 255 elements, of one row
+  const Windows all[] = {{2, {}},
+                         {3, {}},
+                         {3, {.stride = 2, .padding = 1}},
+                         {3, {.stride = 2, .padding = 1, .ceil_mode = true}},
+                         {2, {.stride = 1, .dilation = 2}},
+                         {{2, 3}, {.stride = {1, 2}, .padding = {0, 1}, .dilation = {2, 1}}},
+                         {5, {.stride = 3, .padding = 2}},
+                         {{1, 2}, {}},
+                         {{12, 20}, {.padding = {6, 10}}},
+                         {{12, 25}, {.padding = {6, 12}}}};
+  for (const DType dtype : {f16, bf16, f32, f64})
+    for (const Shape& shape : {Shape{2, 3, 12, 16}, Shape{1, 8, 13, 27}, Shape{3, 27, 14, 14},
+                               Shape{2, 16, 7, 26}, Shape{0, 8, 6, 30}}) {
+      // few distinct values, so that windows have several maxima
+      Tensor x = randint(-3, 4, shape).to(dtype);
+      if (x.numel() > 0) {
+        const Tensor flat = x.view({x.numel()});
+        flat.slice(0, 5, x.numel(), 23).fill_(NAN);
+        flat.slice(0, 8, x.numel(), 29).fill_(-INFINITY);
+        flat.slice(0, 9, x.numel(), 31).fill_(INFINITY);
+        flat.slice(0, 11, x.numel(), 7).fill_(-0.0);
+      }
+      for (const Windows& w : all) {
+        for (const bool channels_last : {false, true}) {
+          INFO(name(dtype) << " " << str(shape) << (channels_last ? " channels-last" : ""));
+          const Tensor there = x.to(kDevice).to(channels_last ? MemoryFormat::channels_last
+                                                              : MemoryFormat::contiguous);
+          const std::vector<Tensor> expected = pooled(x, w.kernel, w.options),
+                                    got = pooled(there, w.kernel, w.options),
+                                    other = pooled(unaligned(there), w.kernel, w.options);
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            INFO("result " << i);
+            CHECK(testing::same_bits(got[i].to(cpu), expected[i]));
+            CHECK(testing::same_bits(other[i].to(cpu), expected[i]));
+          }
+        }
+      }
+    }
 }
 
 TEST_CASE("gradients of max pooling over one and three dimensions agree with the CPU's",

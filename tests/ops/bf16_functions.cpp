@@ -1,6 +1,7 @@
 // Functions with a form of their own for bf16 numbers (tensor/math/for_bf16.h): for all bf16
 // numbers, the result on the CPU and the emulated device is that of f32 on the CPU, rounded. A GPU
-// computes some with ex2.approx and rcp.approx: there it is at most one step away.
+// computes some with ex2.approx and rcp.approx: there it is at most one step away. And gelu of f16
+// numbers.
 #include <mezzo.h>
 
 #include <bit>
@@ -93,4 +94,51 @@ TEST_CASE("nan and numbers out of range do not change their neighbours", "[eleme
         CHECK(within_one_step(z.slice(0, 1500, 1501), rounded(function, x.slice(0, 1500, 1501)),
                               x.slice(0, 1500, 1501)));
     }
+}
+
+TEST_CASE("gelu of f16 numbers rounds the result of f32, or rounds correctly",
+          "[elementwise][f16]") {
+  std::vector<float> values;
+  for (unsigned bits = 0; bits < 0x10000; ++bits)
+    values.push_back(static_cast<float>(Half::from_bits(static_cast<std::uint16_t>(bits))));
+  const Tensor all = tensor(values).to(f16);
+  manual_seed(4);
+  // In their order whole packs are in the range of the short form, mixed ones hardly any.
+  for (const Tensor& x : {all, all[randperm(all.numel())]})
+    for (const GeluApproximation form : {GeluApproximation::none, GeluApproximation::tanh}) {
+      const GeluOptions options{.approximate = form};
+      const auto bits = [](const Tensor& y) { return y.to(f32).to_vector<float>(); };
+      const std::vector<float> got = bits(gelu(x.to(test_device()), options).to(cpu)),
+                               of_f32 = bits(gelu(x.to(f32), options).to(f16)),
+                               nearest = bits(gelu(x.to(f64), options).to(f16)), from = bits(x);
+      std::size_t corrected = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const auto same = [&](float other) {
+          return (std::isnan(got[i]) && std::isnan(other)) ||
+                 std::bit_cast<std::uint32_t>(got[i]) == std::bit_cast<std::uint32_t>(other);
+        };
+        if (same(of_f32[i])) continue;
+        ++corrected;
+        INFO("gelu(" << from[i] << ") = " << got[i] << ", of f32 " << of_f32[i]);
+        CHECK(same(nearest[i]));
+      }
+      CHECK(corrected <= (form == GeluApproximation::none ? 64 : 0));
+    }
+}
+
+TEST_CASE("gradients of gelu of f16 numbers are those of f32, rounded", "[elementwise][f16]") {
+  std::vector<float> values;
+  for (unsigned bits = 0; bits < 0x10000; ++bits)
+    if (const auto x = static_cast<float>(Half::from_bits(static_cast<std::uint16_t>(bits)));
+        !std::isnan(x))
+      values.push_back(x);
+  const Tensor all = tensor(values).to(f16);
+  for (const GeluApproximation form : {GeluApproximation::none, GeluApproximation::tanh}) {
+    const auto gradient = [&](const Tensor& x) {
+      const Tensor leaf = x.detach().requires_grad_(), y = gelu(leaf, {.approximate = form});
+      return grad({y}, {leaf}, {},
+                  {full(y.shape(), 1.5, {.dtype = y.dtype(), .device = y.device()})})[0];
+    };
+    CHECK(same_bits(gradient(all.to(test_device())).to(cpu), gradient(all.to(f32)).to(f16)));
+  }
 }

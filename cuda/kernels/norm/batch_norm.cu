@@ -62,18 +62,19 @@ __global__ void __launch_bounds__(kSpreadThreads)
 template <class After>
 void normalise_runs_of_packs(Normalisation<float> norm, const After& after, const Sizes& s,
                              bool training, Device device) {
-  visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const Channels whole = whole_channels(s.samples, s.channels, s.inner, kPerPack<T>);
-    const RowTail<T> tail = tail_of_rows<T>(after);
-    if (training && whole.is_small()) {
-      norm.runs = whole;
-      norm.lines = StatisticLines(whole);
-      return launch(&packed_whole_norm_kernel<T>, grid_of(whole), current_stream(device), norm,
-                    tail);
-    }
-    norm.runs = spread_channels(s.samples, s.channels, s.inner, kPerPack<T>);
-    normalise_in_packs(norm, tail, training ? &norm.runs : nullptr, device);
-  });
+  visit_runs(s, norm.x.dtype,
+             [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>) {
+               const Channels whole = whole_channels(s.samples, s.channels, s.inner, width);
+               const RowTail<T> tail = tail_of_rows<T>(after);
+               if (training && whole.is_small()) {
+                 norm.runs = whole;
+                 norm.lines = StatisticLines(whole);
+                 return launch(&packed_whole_norm_kernel<T, width>, grid_of(whole),
+                               current_stream(device), norm, tail);
+               }
+               norm.runs = spread_channels(s.samples, s.channels, s.inner, width);
+               normalise_in_packs<width>(norm, tail, training ? &norm.runs : nullptr, device);
+             });
 }
 
 /** Normalises rows of channels, in training or with given statistics. */
@@ -81,18 +82,19 @@ template <class After>
 void normalise_rows(Normalisation<float> norm, const After& after, bool training, Device device) {
   const Channels& sizes = norm.runs;
   visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const RowChunks rows(sizes.samples, sizes.channels, norm.x.dtype);
+    const RowChunks rows(sizes.samples, sizes.channels, norm.x.dtype, kNormaliseResident<T>);
     const runtime::Stream stream = current_stream(device);
     const auto* const x = static_cast<const T*>(norm.x.data);
     Tensor room;
     if (training) {
-      room = workspace(rows.partials() * static_cast<std::int64_t>(sizeof(MomentsState<float>)),
+      const RowChunks sums(sizes.samples, sizes.channels, norm.x.dtype, kMomentsResident);
+      room = workspace(sums.partials() * static_cast<std::int64_t>(sizeof(MomentsState<float>)),
                        device);
       auto* const partial = static_cast<MomentsState<float>*>(room.raw_data());
       norm.partial = partial;
       norm.lines = StatisticLines(sizes);
-      launch(&packed_moments_kernel<T>, rows.grid(), stream, rows, x, partial);
-      launch(&join_moments_kernel, join_grid(rows.channels), stream, rows, norm);
+      launch(&packed_moments_kernel<T>, sums.grid(), stream, sums, x, partial);
+      launch(&join_moments_kernel, join_grid(sums.channels), stream, sums, norm);
     }
     launch(&packed_normalise_kernel<T>, rows.grid(), stream, rows, norm, x,
            static_cast<T*>(norm.y.data), tail_of_rows<T>(after));
@@ -204,23 +206,25 @@ __global__ void __launch_bounds__(kSpreadThreads)
 template <class Gate>
 void differentiate_runs_of_packs(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
                                  Device device) {
-  visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
-    RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
-                       .x = static_cast<const T*>(norm.x.data),
-                       .gx = static_cast<T*>(norm.gx.data),
-                       .gate = gate_of_rows<T>(gate),
-                       .norm = norm};
-    const runtime::Stream stream = current_stream(device);
-    of.norm.runs = whole_channels(s.samples, s.channels, s.inner, kPerPack<T>);
-    if (of.norm.runs.is_small())
-      return launch(&packed_whole_gradient_kernel<T>, grid_of(of.norm.runs), stream, of);
-    of.norm.runs = spread_channels(s.samples, s.channels, s.inner, kPerPack<T>);
-    const Tensor room = sums_room<float>(s.channels * of.norm.runs.chunks, device);
-    auto* const partial = static_cast<GradientSums<float>*>(room.raw_data());
-    launch(&packed_run_sums_kernel<T>, grid_of(of.norm.runs), stream, of, partial);
-    launch(&packed_run_gradient_kernel<T>, grid_of(of.norm.runs), stream, of, partial,
-           of.norm.runs.chunks);
-  });
+  visit_runs(
+      s, norm.x.dtype,
+      [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>) {
+        RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
+                           .x = static_cast<const T*>(norm.x.data),
+                           .gx = static_cast<T*>(norm.gx.data),
+                           .gate = gate_of_rows<T>(gate),
+                           .norm = norm};
+        const runtime::Stream stream = current_stream(device);
+        of.norm.runs = whole_channels(s.samples, s.channels, s.inner, width);
+        if (of.norm.runs.is_small())
+          return launch(&packed_whole_gradient_kernel<T, width>, grid_of(of.norm.runs), stream, of);
+        of.norm.runs = spread_channels(s.samples, s.channels, s.inner, width);
+        const Tensor room = sums_room<float>(s.channels * of.norm.runs.chunks, device);
+        auto* const partial = static_cast<GradientSums<float>*>(room.raw_data());
+        launch(&packed_run_sums_kernel<T, width>, grid_of(of.norm.runs), stream, of, partial);
+        launch(&packed_run_gradient_kernel<T, width>, grid_of(of.norm.runs), stream, of, partial,
+               of.norm.runs.chunks);
+      });
 }
 
 /** Computes the gradients of rows of channels. */
@@ -228,12 +232,13 @@ template <class Gate>
 void differentiate_rows(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
                         Device device) {
   visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const RowGradients<T> of{.rows = RowChunks(s.samples, s.channels, norm.x.dtype),
-                             .g = static_cast<const T*>(norm.g.data),
-                             .x = static_cast<const T*>(norm.x.data),
-                             .gx = static_cast<T*>(norm.gx.data),
-                             .gate = gate_of_rows<T>(gate),
-                             .norm = norm};
+    const RowGradients<T> of{
+        .rows = RowChunks(s.samples, s.channels, norm.x.dtype, 2 * kGradientResident),
+        .g = static_cast<const T*>(norm.g.data),
+        .x = static_cast<const T*>(norm.x.data),
+        .gx = static_cast<T*>(norm.gx.data),
+        .gate = gate_of_rows<T>(gate),
+        .norm = norm};
     const Tensor room = workspace(
         (of.rows.partials() + s.channels) * static_cast<std::int64_t>(sizeof(RowSums)), device);
     auto* const partial = static_cast<RowSums*>(room.raw_data());

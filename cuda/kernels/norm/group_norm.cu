@@ -36,11 +36,13 @@ void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
     norm.write_to(out);
     if constexpr (std::is_same_v<C, float>)
       if (takes_runs(s, x.dtype()))
-        return visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
-          norm.runs = runs(kPerPack<T>);
-          const Channels of_packs = statistics(kPerPack<T>);
-          normalise_in_packs(norm, RowTail<T>{}, &of_packs, x.device());
-        });
+        return visit_runs(
+            s, x.dtype(),
+            [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>) {
+              norm.runs = runs(width);
+              const Channels of_packs = statistics(width);
+              normalise_in_packs<width>(norm, RowTail<T>{}, &of_packs, x.device());
+            });
     const Channels of_elements = statistics(1);
     normalise(norm, AsIs{}, &of_elements, x.device());
   });
@@ -115,24 +117,27 @@ void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
     const runtime::Stream stream = current_stream(device);
     if constexpr (std::is_same_v<C, float>)
       if (takes_runs(s, held.x.dtype()))
-        return visit_packed(held.x.dtype(), [&]<class T>(std::type_identity<T>) {
-          norm.runs = spread_channels(1, s.samples * s.channels, s.inner, kPerPack<T>);
-          RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
-                             .x = static_cast<const T*>(norm.x.data),
-                             .gx = static_cast<T*>(norm.gx.data),
-                             .gate = {},
-                             .norm = norm};
-          of.norm.gw = nullptr;  // written by group_sums_kernel
-          differentiate(
-              norm, all_groups, device,
-              [&](GradientSums<C>* partial) {
-                launch(&packed_run_sums_kernel<T>, grid_of(norm.runs), stream, of, partial);
-              },
-              [&](const GradientSums<C>* of_group) {
-                launch(&packed_run_gradient_kernel<T>, grid_of(norm.runs), stream, of, of_group,
-                       one_chunk);
-              });
-        });
+        return visit_runs(
+            s, held.x.dtype(),
+            [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>) {
+              norm.runs = spread_channels(1, s.samples * s.channels, s.inner, width);
+              RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
+                                 .x = static_cast<const T*>(norm.x.data),
+                                 .gx = static_cast<T*>(norm.gx.data),
+                                 .gate = {},
+                                 .norm = norm};
+              of.norm.gw = nullptr;  // written by group_sums_kernel
+              differentiate(
+                  norm, all_groups, device,
+                  [&](GradientSums<C>* partial) {
+                    launch(&packed_run_sums_kernel<T, width>, grid_of(norm.runs), stream, of,
+                           partial);
+                  },
+                  [&](const GradientSums<C>* of_group) {
+                    launch(&packed_run_gradient_kernel<T, width>, grid_of(norm.runs), stream, of,
+                           of_group, one_chunk);
+                  });
+            });
     norm.runs = spread_channels(1, s.samples * s.channels, s.inner);
     const NoGate gate;
     differentiate(

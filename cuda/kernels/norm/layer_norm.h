@@ -8,6 +8,22 @@
 
 namespace mezzo::gpu {
 
+/** Starts to load the 16 bytes at an address into the cache of the device. */
+__device__ inline void prefetch(const void* address) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(address)));
+#else
+  static_cast<void>(address);
+#endif
+}
+
+/** Starts to load the calling thread's packs of a row of T, of one chunk. */
+template <class T> __device__ void prefetch_row(const Team& team, int packs, const T* row) {
+#pragma unroll
+  for (int j = 0; j < kHeldPacks; ++j)
+    if (const int at = j * team.lanes + team.lane; at < packs) prefetch(row + at * kPerPack<T>);
+}
+
 /** Returns the sums of two packs of T, rounded. */
 template <class T> __device__ PackWords sum_of(const PackWords& x, const PackWords& y) {
   constexpr int kWidth = kPerPack<T>;

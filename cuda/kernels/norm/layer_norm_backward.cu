@@ -40,8 +40,9 @@ __global__ void __launch_bounds__(kSpreadThreads)
 }
 
 /** fused_backward_kernel for rows of packs of T, with a weight of W; it `adds` the sum's other
- *  gradient. A thread holds its part of a row, without g if it adds, for want of registers. Without
- *  chunks there are no sums for weight and bias. */
+ *  gradient. A thread holds its part of a row, without g if it adds, for want of registers, while
+ *  the other gradient and the next row come into the cache. Without chunks there are no sums for
+ *  weight and bias. */
 template <class T, class W, bool adds>
 __global__ void __launch_bounds__(kTeamThreads, 2)
     packed_backward_kernel(const __grid_constant__ RowNormBackward norm, const Teams teams,
@@ -60,6 +61,14 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
                                                                           static_cast<const T*>(
                                                                               norm.g.data) +
                                                                           base;
+    if constexpr (adds)
+      if (team.has_row)
+        prefetch_row(team, teams.packs, static_cast<const T*>(norm.rest.data) + base);
+    if (turn + 1 < turns && team.row + teams.slots < teams.rows) {
+      const std::int64_t next = teams.slots * norm.rows.length;
+      prefetch_row(team, teams.packs, x_row + next);
+      prefetch_row(team, teams.packs, g_row + next);
+    }
     auto packs = [&] {
       if constexpr (adds)
         return RowPacks<T, 1>(team, teams.packs, x_row);

@@ -1,16 +1,13 @@
 // The CUDA kernels of pooling. Every result element is computed by its own threads: gradients
 // gather from the windows that contain the element.
+#include "../../../tensor/ops/pool/pool.h"
+
 #include <algorithm>
 
 #include "../../../tensor/cpu/order.h"
-#include "../../../tensor/math/safe_sum.h"
-#include "../../../tensor/ops/pool/pool.h"
 #include "../../attach.h"
-#include "../found.h"
-#include "../items.h"
-#include "../lines.h"
-#include "../triple.h"
-#include "../typed.h"
+#include "../reduce/reduce.h"
+#include "pooling.h"
 
 namespace mezzo::gpu {
 
@@ -18,50 +15,7 @@ namespace {
 
 using cpu_kernels::Above;
 using cpu_kernels::Plus;
-using op::PoolAttrs;
-using op::PoolRange;
 using op::PoolSizes;
-using op::PoolSpan;
-
-/** The planes of a pooling. Elements of one plane are `channels` apart, interleaved with those of
- *  the other channels' planes; `channels` is 1 for row-major arrays. */
-struct Pooling {
-  PoolAttrs attrs;
-  Triple in, out;  // sizes of a plane of the input and of the output
-  std::int64_t channels;
-  std::int64_t results;  // elements of the result
-  Spread spread;         // over results and their terms
-};
-
-/** Positions begin, begin + step, ... in each dimension. */
-struct Box {
-  Triple begin, count, step;
-
-  /** Calls f(p) for each position of the thread `part` of `parts`, in row-major order. */
-  template <class F> __device__ void for_each(int part, int parts, F&& f) const {
-    if (parts > 1) {
-      const std::int64_t n = count.count();
-      for (std::int64_t i = part; i < n; i += parts) {
-        Triple p = count.position(i);
-#pragma unroll
-        for (int d = 0; d < 3; ++d) p.at[d] = begin.at[d] + p.at[d] * step.at[d];
-        f(p);
-      }
-      return;
-    }
-    Triple p;
-    for (std::int64_t i = 0; i < count.at[0]; ++i) {
-      p.at[0] = begin.at[0] + i * step.at[0];
-      for (std::int64_t j = 0; j < count.at[1]; ++j) {
-        p.at[1] = begin.at[1] + j * step.at[1];
-        for (std::int64_t k = 0; k < count.at[2]; ++k) {
-          p.at[2] = begin.at[2] + k * step.at[2];
-          f(p);
-        }
-      }
-    }
-  }
-};
 
 /** The calling thread's result. Every thread of the block must construct it. */
 struct ResultWalk {
@@ -89,24 +43,44 @@ struct ResultWalk {
   __device__ bool is_first() const { return has_result && at.part == 0; }
 };
 
-/** Returns the elements of the window of output position `o`, and sets `counted` to the divisor of
- *  a mean. */
-__device__ inline Box window_of(const Pooling& pool, const Triple& o, std::int64_t& counted) {
-  Box box{};
-  counted = 1;
-#pragma unroll
-  for (int d = 0; d < 3; ++d) {
-    const PoolSpan span = op::pool_span(pool.attrs, d, pool.in.at[d], o.at[d]);
-    const std::int64_t step =
-        pool.attrs.adaptive ? 1 : pool.attrs.dilation[static_cast<std::size_t>(d)];
-    box.begin.at[d] = span.begin;
-    box.step.at[d] = step;
-    box.count.at[d] = step == 1 ? span.end - span.begin : (span.end - span.begin + step - 1) / step;
-    counted *= span.counted;
+/** The positions of the maxima, in the window (u8) or in the plane (i64), or none. */
+struct Positions {
+  PoolPositions kind = PoolPositions::none;
+  void* data = nullptr;
+
+  explicit Positions(PoolPositions its_kind, const Tensor& x)
+      : kind(its_kind), data(kind == PoolPositions::none ? nullptr : x.raw_data()) {}
+
+  /** Returns the position of the element at p in the window of output position o, or, if the
+   *  window does not contain it, -1. */
+  static __device__ std::int64_t in_window(const PoolAttrs& attrs, const Triple& o,
+                                           const Triple& p) {
+    std::int64_t position = 0;
+    for (int d = 0; d < 3; ++d) {
+      const auto a = static_cast<std::size_t>(d);
+      const std::int64_t at = p.at[d] - (o.at[d] * attrs.stride[a] - attrs.padding[a]);
+      if (at % attrs.dilation[a] != 0) return -1;
+      position = position * attrs.kernel[a] + at / attrs.dilation[a];
+    }
+    return position;
   }
-  if (pool.attrs.divisor > 0) counted = pool.attrs.divisor;
-  return box;
-}
+  /** Stores that of result i, at o: the element `index` of the plane. */
+  __device__ void store(const Pooling& pool, std::int64_t i, const Triple& o,
+                        std::int64_t index) const {
+    if (kind == PoolPositions::in_plane)
+      static_cast<std::int64_t*>(data)[i] = index;
+    else if (kind == PoolPositions::in_window)
+      static_cast<std::uint8_t*>(data)[i] =
+          static_cast<std::uint8_t>(in_window(pool.attrs, o, pool.in.position(index)));
+  }
+  /** Returns true if that of result i, at o, is the element at p. */
+  __device__ bool is_at(const Pooling& pool, std::int64_t i, const Triple& o,
+                        const Triple& p) const {
+    if (kind == PoolPositions::in_plane)
+      return static_cast<const std::int64_t*>(data)[i] == pool.in.index(p);
+    return static_cast<const std::uint8_t*>(data)[i] == in_window(pool.attrs, o, p);
+  }
+};
 
 /** Returns the output positions whose windows may contain the element at `p`. */
 __device__ inline Box windows_around(const Pooling& pool, const Triple& p) {
@@ -124,7 +98,7 @@ __device__ inline Box windows_around(const Pooling& pool, const Triple& p) {
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     max_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y,
-               std::int64_t* positions) {
+               const Positions positions) {
   MZ_SHARED(Found<C>, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.out);
   Found<C> best{C(0), -1};
@@ -142,20 +116,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
                   [](Found<C> a, Found<C> b) { return first_best<Above>(a, b); });
   if (!walk.is_first()) return;
   y.store<C>(walk.result, best.value);
-  if (positions) positions[walk.result] = best.index;
-}
-
-/** Returns the mean of a window whose sum overflowed. Not inlined: this is the slow way. */
-template <class C>
-__device__ __noinline__ C scaled_mean(const Pooling& pool, const Array& x, const Triple& position,
-                                      std::int64_t base) {
-  constexpr C kScale = static_cast<C>(0x1p-60);
-  C sum = 0;
-  std::int64_t counted = 1;
-  window_of(pool, position, counted).for_each(0, 1, [&](const Triple& p) {
-    sum += x.load<C>(base + pool.in.index(p) * pool.channels) * kScale;
-  });
-  return sum / static_cast<C>(counted) / kScale;
+  positions.store(pool, walk.result, walk.position, best.index);
 }
 
 template <class C>
@@ -182,78 +143,19 @@ __global__ void __launch_bounds__(kSpreadThreads)
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
     max_backward_kernel(const __grid_constant__ Pooling pool, const Array g,
-                        const std::int64_t* positions, const Array gx) {
+                        const Positions positions, const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.in);
   C sum = 0;
-  const std::int64_t base = walk.base(pool, pool.out.count()), own = pool.in.index(walk.position);
+  const std::int64_t base = walk.base(pool, pool.out.count());
   if (walk.has_result)
     windows_around(pool, walk.position)
         .for_each(walk.at.part, pool.spread.parts, [&](const Triple& o) {
           const std::int64_t i = base + pool.out.index(o) * pool.channels;
-          if (positions[i] == own) sum += g.load<C>(i);
+          if (positions.is_at(pool, i, o, walk.position)) sum += g.load<C>(i);
         });
   if (pool.spread.parts > 1) sum = joined(pool.spread, walk.at, room, sum, Plus{});
   if (walk.is_first()) gx.store<C>(walk.result, sum);
-}
-
-/** One dimension of the windows of a max pooling over at most two dimensions, in 32 bits. */
-struct PlaneDim {
-  std::uint32_t in, out, stride;
-  std::int32_t padding, reach;  // the last position of a window minus its first
-
-  /** Returns the first window that may contain position p, and the end of these windows. */
-  __device__ std::uint32_t begin(std::uint32_t p) const {
-    const std::int32_t first = static_cast<std::int32_t>(p) + padding - reach;
-    return first <= 0 ? 0 : (static_cast<std::uint32_t>(first) + stride - 1) / stride;
-  }
-  __device__ std::uint32_t end(std::uint32_t p) const {
-    const std::uint32_t reached = (p + static_cast<std::uint32_t>(padding)) / stride + 1;
-    return reached < out ? reached : out;
-  }
-};
-
-/** A max pooling with fewer than 2^31 elements. A unit is `width` adjacent elements of one
- *  position: channels of a channels-last array, else one element. */
-struct PlanePooling {
-  PlaneDim y, x;
-  std::uint32_t units;  // per position
-  std::uint32_t items;  // units of the input
-};
-
-/** max_backward_kernel for elements of T in units of `width`: a pack, or 1. */
-template <class T, int width>
-__global__ void __launch_bounds__(kItemThreads)
-    plane_max_backward_kernel(const __grid_constant__ PlanePooling pool, const T* g,
-                              const std::int64_t* positions, T* gx) {
-  const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
-  if (item >= pool.items) return;
-  const std::uint32_t place = item / pool.units, unit = item % pool.units, row = place / pool.x.in,
-                      x = place % pool.x.in, plane = row / pool.y.in, y = row % pool.y.in,
-                      own = y * pool.x.in + x, last_x = pool.x.end(x), last_y = pool.y.end(y);
-  float sum[width] = {};
-  for (std::uint32_t j = pool.y.begin(y); j < last_y; ++j)
-    for (std::uint32_t i = pool.x.begin(x); i < last_x; ++i) {
-      const std::uint32_t at =
-          (((plane * pool.y.out + j) * pool.x.out + i) * pool.units + unit) * width;
-      float values[width];
-      if constexpr (width == 1) {
-        values[0] = element_as<float>(g[at]);
-        if (static_cast<std::uint32_t>(positions[at]) == own) sum[0] += values[0];
-      } else {
-        load_values<width>(g + at, values);
-#pragma unroll
-        for (int k = 0; k < width; k += 2) {  // two positions are a pack
-          const PackWords two = *reinterpret_cast<const PackWords*>(positions + at + k);
-          if (two.item[0] == own) sum[k] += values[k];
-          if (two.item[2] == own) sum[k + 1] += values[k + 1];
-        }
-      }
-    }
-  if constexpr (width == 1)
-    gx[item] = element_as<T>(sum[0]);
-  else
-    store_values<width>(gx + item * static_cast<std::uint32_t>(width), sum);
 }
 
 /** Sums the contributions of the windows around each element. */
@@ -329,8 +231,12 @@ Pooling backward_pooling(int rank, const Tensor& g, const Tensor& gx, const Pool
 /** Returns dimension d of the pooling. */
 PlaneDim plane_dim(const Pooling& pool, std::size_t d) {
   const PoolAttrs& a = pool.attrs;
-  return {static_cast<std::uint32_t>(pool.in.at[d]), static_cast<std::uint32_t>(pool.out.at[d]),
-          static_cast<std::uint32_t>(a.stride[d]), static_cast<std::int32_t>(a.padding[d]),
+  return {static_cast<std::uint32_t>(pool.in.at[d]),
+          static_cast<std::uint32_t>(pool.out.at[d]),
+          static_cast<std::uint32_t>(a.stride[d]),
+          static_cast<std::uint32_t>(a.kernel[d]),
+          static_cast<std::uint32_t>(a.dilation[d]),
+          static_cast<std::int32_t>(a.padding[d]),
           static_cast<std::int32_t>(a.dilation[d] * (a.kernel[d] - 1))};
 }
 
@@ -347,26 +253,129 @@ bool is_plane(const Pooling& pool, std::int64_t windows) {
   return fits;
 }
 
-/** Launches plane_max_backward_kernel where it serves; returns false for other poolings. */
-bool max_backward_of_planes(const Pooling& pool, const Tensor& g, const Tensor& positions,
-                            Tensor& gx) {
+/** Returns true if all arrays begin at a multiple of `bytes`. */
+bool are_aligned(std::initializer_list<const void*> arrays, std::size_t bytes) {
+  return std::all_of(arrays.begin(), arrays.end(), [&](const void* data) {
+    return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+  });
+}
+
+/** Returns true for the windows of PairPooling, and sets `pairs` to them. `x` has two elements of a
+ *  word, the positions are those in windows, or none. */
+bool are_pairs(const Pooling& pool, const Positions& positions, const void* x, std::size_t word,
+               PairPooling& pairs) {
+  const PoolAttrs& a = pool.attrs;
+  if (pool.channels != 1 || positions.kind == PoolPositions::in_plane || !are_aligned({x}, word))
+    return false;
+  for (std::size_t d = 1; d < 3; ++d)
+    if (a.kernel[d] != 2 || a.stride[d] != 2 || a.padding[d] != 0 || a.dilation[d] != 1 ||
+        pool.in.at[d] != 2 * pool.out.at[d])
+      return false;
+  pairs = {static_cast<std::uint32_t>(pool.results / pool.out.at[2]),
+           static_cast<std::uint32_t>(pool.out.at[2])};
+  return true;
+}
+
+/** Calls f(type of the elements, width of a unit, PlanePooling) for a pooling of planes. */
+template <class F> void visit_plane(const Pooling& pool, DType dtype, bool aligned, F&& f) {
+  visit_packed(dtype, [&]<class T>(std::type_identity<T> type) {
+    const auto of_width = [&]<int width>(std::integral_constant<int, width> units) {
+      const PlanePooling plane{plane_dim(pool, 1), plane_dim(pool, 2),
+                               static_cast<std::uint32_t>(pool.channels / width),
+                               static_cast<std::uint32_t>(pool.results / width)};
+      f(type, units, plane);
+    };
+    if (aligned && are_packs(pool.channels, dtype))
+      of_width(std::integral_constant<int, kPerPack<T>>{});
+    else
+      of_width(std::integral_constant<int, 1>{});
+  });
+}
+
+/** Launches the kernels of planes where they serve; returns false for other poolings. */
+bool max_of_planes(const Pooling& pool, const Tensor& x, const Tensor& y,
+                   const Positions& positions) {
+  const DType dtype = x.dtype();
+  if (!is_plane(pool, x.numel()) || (!is_low(dtype) && dtype != DType::f32)) return false;
+  PairPooling pairs;
+  if (are_pairs(pool, positions, x.raw_data(), 2 * item_size(dtype), pairs)) {
+    visit_packed(dtype, [&]<class T>(std::type_identity<T>) {
+      launch_over(pairs.items(), x.device(), &pair_max_kernel<T>, pairs,
+                  static_cast<const Two<T>*>(x.raw_data()), static_cast<T*>(y.raw_data()),
+                  static_cast<std::uint8_t*>(positions.data));
+    });
+    return true;
+  }
+  visit_plane(pool, dtype, are_aligned({x.raw_data(), y.raw_data(), positions.data}, 16),
+              [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>,
+                                      const PlanePooling& plane) {
+                const auto start = [&]<class P>(P* places) {
+                  launch_over(plane.items, x.device(), &plane_max_kernel<T, width, P>, plane,
+                              static_cast<const T*>(x.raw_data()), static_cast<T*>(y.raw_data()),
+                              places);
+                };
+                if (positions.kind == PoolPositions::in_plane)
+                  start(static_cast<std::int64_t*>(positions.data));
+                else
+                  start(static_cast<std::uint8_t*>(positions.data));
+              });
+  return true;
+}
+
+/** Does the same for the gradient. */
+bool max_backward_of_planes(const Pooling& pool, const Tensor& g, const Positions& positions,
+                            const Tensor& gx) {
   const DType dtype = g.dtype();
   if (!is_plane(pool, g.numel()) || (!is_low(dtype) && dtype != DType::f32)) return false;
-  const auto is_aligned = [](const Tensor& x) {
-    return reinterpret_cast<std::uintptr_t>(x.raw_data()) % 16 == 0;
-  };
-  const bool packs =
-      are_packs(pool.channels, dtype) && is_aligned(g) && is_aligned(positions) && is_aligned(gx);
-  visit_packed(dtype, [&]<class T>(std::type_identity<T>) {
-    const int width = packs ? kPerPack<T> : 1;
-    const PlanePooling plane{plane_dim(pool, 1), plane_dim(pool, 2),
-                             static_cast<std::uint32_t>(pool.channels / width),
-                             static_cast<std::uint32_t>(pool.results / width)};
-    launch_over(
-        plane.items, g.device(),
-        packs ? &plane_max_backward_kernel<T, kPerPack<T>> : &plane_max_backward_kernel<T, 1>,
-        plane, static_cast<const T*>(g.raw_data()), positions.data<std::int64_t>(),
-        static_cast<T*>(gx.raw_data()));
+  PairPooling pairs;
+  Pooling windows = pool;
+  windows.results = g.numel();
+  if (are_pairs(windows, positions, gx.raw_data(), 2 * item_size(dtype), pairs)) {
+    visit_packed(dtype, [&]<class T>(std::type_identity<T>) {
+      launch_over(pairs.items(), g.device(), &pair_max_backward_kernel<T>, pairs,
+                  static_cast<const T*>(g.raw_data()),
+                  static_cast<const std::uint8_t*>(positions.data),
+                  static_cast<Two<T>*>(gx.raw_data()));
+    });
+    return true;
+  }
+  visit_plane(pool, dtype, are_aligned({g.raw_data(), positions.data, gx.raw_data()}, 16),
+              [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>,
+                                      const PlanePooling& plane) {
+                const auto start = [&]<class P>(const P* places) {
+                  launch_over(plane.items, g.device(), &plane_max_backward_kernel<T, width, P>,
+                              plane, static_cast<const T*>(g.raw_data()), places,
+                              static_cast<T*>(gx.raw_data()));
+                };
+                if (positions.kind == PoolPositions::in_plane)
+                  start(static_cast<const std::int64_t*>(positions.data));
+                else
+                  start(static_cast<const std::uint8_t*>(positions.data));
+              });
+  return true;
+}
+
+/** Returns windows of a given size for adaptive ones that divide the input. */
+PoolAttrs fixed_windows(const PoolAttrs& attrs, const PoolSizes& in, const PoolSizes& out) {
+  if (!attrs.adaptive) return attrs;
+  PoolAttrs fixed;
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (in[d] % out[d] != 0) return attrs;
+    fixed.kernel[d] = fixed.stride[d] = in[d] / out[d];
+  }
+  return fixed;
+}
+
+/** Calls f(type of the elements, width of a unit, PlaneMeans) and returns true if the kernels of
+ *  planes serve for a mean; `elements` are those of x, or of g. */
+template <class F>
+bool visit_means(const Pooling& pool, DType dtype, std::int64_t elements, bool aligned, F&& f) {
+  const PoolAttrs& a = pool.attrs;
+  if (!is_plane(pool, elements) || (!is_low(dtype) && dtype != DType::f32) ||
+      a.kernel[1] * a.kernel[2] > std::int64_t{1} << 30)
+    return false;
+  visit_plane(pool, dtype, aligned, [&](auto type, auto width, const PlanePooling& plane) {
+    f(type, width, PlaneMeans{plane, static_cast<std::uint32_t>(a.divisor), a.count_include_pad});
   });
   return true;
 }
@@ -376,7 +385,8 @@ template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs
   const MemoryFormat format = common_format(in, out[0], rank);
   const Tensor x = to_format(in[0], format);
   const Pooling pool = forward_pooling(rank, x, out[0], attrs, format);
-  std::int64_t* const positions = attrs.with_indices ? out[1].data<std::int64_t>() : nullptr;
+  const Positions positions(attrs.positions, out[1]);
+  if (max_of_planes(pool, x, out[0], positions)) return;
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&max_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x), Array(out[0]),
            positions);
@@ -386,8 +396,18 @@ template <int rank> void max_pool(Inputs in, Outputs out, const PoolAttrs& attrs
 template <int rank> void mean_pool(Inputs in, Outputs out, const PoolAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], rank);
-  const Tensor x = to_format(in[0], format);
-  const Pooling pool = forward_pooling(rank, x, out[0], attrs, format);
+  const Tensor x = to_format(in[0], format), &y = out[0];
+  const PoolAttrs windows =
+      fixed_windows(attrs, op::pooled_dims(x.shape(), rank), op::pooled_dims(y.shape(), rank));
+  const Pooling pool = forward_pooling(rank, x, y, windows, format);
+  const bool done = visit_means(
+      pool, x.dtype(), x.numel(), are_aligned({x.raw_data(), y.raw_data()}, 16),
+      [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>,
+                              const PlaneMeans& means) {
+        launch_over(means.items, x.device(), &plane_mean_kernel<T, width>, means, pool,
+                    static_cast<const T*>(x.raw_data()), static_cast<T*>(y.raw_data()), Array(x));
+      });
+  if (done) return;
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&mean_kernel<C>, grid_of(pool), current_stream(x.device()), pool, Array(x),
            Array(out[0]));
@@ -397,12 +417,13 @@ template <int rank> void mean_pool(Inputs in, Outputs out, const PoolAttrs& attr
 void max_backward(Inputs in, Outputs out, const op::MaxPoolBackward::Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], attrs.rank);
-  const Tensor g = to_format(in[0], format), positions = to_format(in[1], format);
+  const Tensor g = to_format(in[0], format), places = to_format(in[1], format);
+  const Positions positions(attrs.windows.positions, places);
   const Pooling pool = backward_pooling(attrs.rank, g, out[0], attrs.windows, format);
   if (max_backward_of_planes(pool, g, positions, out[0])) return;
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&max_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
-           positions.data<std::int64_t>(), Array(out[0]));
+           positions, Array(out[0]));
   });
 }
 
@@ -411,7 +432,18 @@ void mean_backward(Inputs in, Outputs out, const typename op::AvgPoolBackward<ra
   if (out[0].numel() == 0) return;
   const MemoryFormat format = common_format(in, out[0], rank);
   const Tensor g = to_format(in[0], format);
-  const Pooling pool = backward_pooling(rank, g, out[0], attrs.windows, format);
+  const Tensor& gx = out[0];
+  const PoolAttrs windows =
+      fixed_windows(attrs.windows, attrs.sizes, op::pooled_dims(g.shape(), rank));
+  const Pooling pool = backward_pooling(rank, g, gx, windows, format);
+  const bool done = visit_means(
+      pool, g.dtype(), g.numel(), are_aligned({g.raw_data(), gx.raw_data()}, 16),
+      [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>,
+                              const PlaneMeans& means) {
+        launch_over(means.items, g.device(), &plane_mean_backward_kernel<T, width>, means,
+                    static_cast<const T*>(g.raw_data()), static_cast<T*>(gx.raw_data()));
+      });
+  if (done) return;
   visit_floating_compute(g.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&mean_backward_kernel<C>, grid_of(pool), current_stream(g.device()), pool, Array(g),
            Array(out[0]));

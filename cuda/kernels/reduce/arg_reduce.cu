@@ -3,7 +3,6 @@
 
 #include "../../../tensor/cpu/order.h"
 #include "../../attach.h"
-#include "../found.h"
 #include "reduce.h"
 
 namespace mezzo::gpu {
@@ -33,7 +32,7 @@ void find_extremes(const Tensor& x, const Array& values, const Tensor& indices,
                    const op::ArgReduceAttrs& attrs) {
   const std::uint32_t dims = attrs.all ? (1u << x.dim()) - 1 : 1u << attrs.dim;
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(x, dims, Extreme<C, Better>{values, Array(indices)});
+    reduce_packed(x, dims, Extreme<C, Better>{values, Array(indices)});
   });
 }
 

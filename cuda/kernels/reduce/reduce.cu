@@ -52,101 +52,54 @@ void count_nonzero(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 
 void amax(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Greater>(in[0], out[0], attrs.dims, lowest<C>());
+    reduce_packed(in[0], attrs.dims, Fold<C, Greater>{lowest<C>(), Array(out[0])});
   });
 }
 
 void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    fold<C, Less>(in[0], out[0], attrs.dims, highest<C>());
+    reduce_packed(in[0], attrs.dims, Fold<C, Less>{highest<C>(), Array(out[0])});
   });
 }
 
-// ---- sums of rows and columns of packs ----------------------------------------------------------
+// ---- sums of columns of packs -------------------------------------------------------------------
 
 using PackedSum = SumOf<float>;
 
-/** Returns the scaled sum of the calling thread's packs of a row of T. Not inlined: this is the
- * slow way. */
-template <class T>
-__device__ __noinline__ float scaled_part(const T* row, int packs, int lanes, int lane,
-                                          const PackedSum& sum) {
-  constexpr int kWidth = kPerPack<T>;
-  float state = 0;
-  for (int at = lane; at < packs; at += lanes) {
-    float values[kWidth];
-    load_values<kWidth>(row + static_cast<std::int64_t>(at) * kWidth, values);
-    for (int k = 0; k < kWidth; ++k) state = sum.add(state, values[k], 0);
-  }
-  return state;
-}
-
-/** Stores the sum of a row that a team has, or repeats it first. */
-template <class T>
-__device__ void finish_row(const PartTeam& team, const T* row, const PackedSum& sum, float state,
-                           float* room) {
-  const bool repeats = team.has_row && !sum.is_safe(state);
-  PackedSum last = sum;
-  if (__any_sync(kAllLanes, repeats)) {  // a team of several warps agrees
-    if (repeats) last = sum.rescaled(state);
-    const float part = repeats ? scaled_part(row, team.packs, team.lanes, team.lane, last) : 0.0f;
-    const float again = team.all(part, Plus{}, room);
-    if (repeats) state = again;
-  }
-  if (team.is_first()) last.finish(team.row, state);
-}
-
-/** Sums parts of rows of packs of T. */
-template <class T>
-__global__ void __launch_bounds__(kTeamThreads)
-    packed_row_sum_kernel(const RowParts rows, const T* x, const PackedSum sum, float* partial) {
-  constexpr int kWidth = kPerPack<T>;
-  MZ_SHARED(float, room, kTeamWarps);
-  const PartTeam team(rows);
-  const T* const part = x + (team.whole_row * rows.packs + team.first_pack) * kWidth;
-  RowPacks<T, 1> row(team, team.packs, part);
-  float state = 0;
-  row.for_each([&](int, int, const float(&v)[1][kWidth]) {
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) state += v[0][k];
-  });
-  state = team.all(state, Plus{}, room);
-  if (!partial) return finish_row(team, part, sum, state, room);
-  if (team.is_first()) partial[team.row] = state;
-}
-
-/** Columns of packs over blocks: each block has `lanes` packs of a chunk of the rows. */
+/** Columns of packs of some matrices over blocks: each block has `lanes` packs of a chunk of the
+ *  rows of one. */
 struct PackColumns {
-  std::int64_t rows;
-  int packs, lanes, strips;  // packs of a row and of a block, blocks of a row
+  std::int64_t matrices, rows;  // rows of a matrix
+  int packs, lanes, strips;     // packs of a row and of a block, blocks of a row
   std::int64_t chunk_rows, chunks;
 
-  PackColumns(std::int64_t its_rows, std::int64_t its_packs)
-      : rows(its_rows), packs(static_cast<int>(its_packs)) {
+  PackColumns(std::int64_t its_matrices, std::int64_t its_rows, std::int64_t its_packs)
+      : matrices(its_matrices), rows(its_rows), packs(static_cast<int>(its_packs)) {
     lanes = static_cast<int>(
         std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(its_packs, kWarpSize))));
     strips = static_cast<int>(blocks_for(its_packs, lanes));
     const std::int64_t turn =
         kHeldPacks * (kTeamThreads / lanes);  // rows that a block loads at once
-    const std::int64_t most = std::max<std::int64_t>(1, kPlenty / strips);
+    const std::int64_t most = std::max<std::int64_t>(1, kPlenty / (matrices * strips));
     chunk_rows = std::max(turn, blocks_for(rows, most));
     chunks = blocks_for(rows, chunk_rows);
   }
-  Grid grid() const { return {.blocks = strips * chunks, .threads = kTeamThreads}; }
+  Grid grid() const { return {.blocks = matrices * chunks * strips, .threads = kTeamThreads}; }
 };
 
 /** Stores the sum of a column that one block has, or repeats it first. Not inlined: this is the
  * slow way. */
 template <class T>
 __device__ __noinline__ void repeat_column(const PackColumns& columns, const T* x, PackedSum sum,
-                                           std::int64_t column) {
+                                           std::int64_t matrix, std::int64_t column) {
   sum = sum.rescaled(0);
   float state = 0;
+  x += matrix * columns.rows * columns.packs * kPerPack<T>;
   for (std::int64_t row = 0; row < columns.rows; ++row) {
     const T value = x[row * columns.packs * kPerPack<T> + column];
     state = sum.add(state, element_as<float>(value), row);
   }
-  sum.finish(column, state);
+  sum.finish(matrix * columns.packs * kPerPack<T> + column, state);
 }
 
 /** Sums chunks of columns of packs of T. */
@@ -161,10 +114,12 @@ __global__ void __launch_bounds__(kTeamThreads)
             slots = kTeamThreads / columns.lanes,
             first_pack = static_cast<int>(blockIdx.x % strips) * columns.lanes,
             pack = first_pack + thread % columns.lanes;
-  const std::int64_t chunk = blockIdx.x / strips, begin = chunk * columns.chunk_rows,
-                     left = columns.rows - begin,
+  const Split place(blockIdx.x / strips, columns.chunks);
+  const std::int64_t matrix = place.quotient, chunk = place.rest,
+                     begin = chunk * columns.chunk_rows, left = columns.rows - begin,
                      end = begin + (left < columns.chunk_rows ? left : columns.chunk_rows);
-  const auto* const packs = reinterpret_cast<const PackWords*>(x) + pack;
+  const auto* const packs =
+      reinterpret_cast<const PackWords*>(x) + matrix * columns.rows * columns.packs + pack;
   float sums[kWidth] = {};
   for (std::int64_t row = begin + slot; pack < columns.packs && row < end;
        row += kHeldPacks * slots) {
@@ -187,46 +142,48 @@ __global__ void __launch_bounds__(kTeamThreads)
   for (int at = thread; at < width; at += kTeamThreads) {
     float state = 0;
     for (int i = 0; i < slots; ++i) state += room[i * width + at];
-    const std::int64_t column = std::int64_t{first_pack} * kWidth + at;
-    if (column >= std::int64_t{columns.packs} * kWidth) continue;
+    const std::int64_t column = std::int64_t{first_pack} * kWidth + at,
+                       length = std::int64_t{columns.packs} * kWidth,
+                       result = matrix * length + column;
+    if (column >= length) continue;
     if (columns.chunks > 1)
-      partial[column * columns.chunks + chunk] = state;
+      partial[result * columns.chunks + chunk] = state;
     else if (sum.is_safe(state))
-      sum.finish(column, state);
+      sum.finish(result, state);
     else
-      repeat_column(columns, x, sum, column);
+      repeat_column(columns, x, sum, matrix, column);
   }
 }
 
-/** Launches the kernels on packs and returns true if they take the sums: those of all rows or all
- *  columns of a matrix. The choice depends on the shape alone, and so do the bits of the results:
- *  other layouts are copied. */
-bool sum_packs(const Tensor& input, std::uint32_t dims, const PackedSum& sum) {
-  Axes kept, reduced;
-  const Strides strides = contiguous_strides(input.shape());
-  for (int i = 0; i < input.dim(); ++i)
-    ((dims >> i & 1) != 0 ? reduced : kept).push(input.shape()[i], strides[i]);
-  if (kept.count == 0 || kept.rank > 1 || reduced.count == 0 || reduced.rank != 1) return false;
-  const bool of_rows = reduced.strides[0] == 1;
-  if (!are_packs(of_rows ? reduced.count : kept.count, input.dtype())) return false;
-  const Tensor x = aligned(row_major(input));
-  const runtime::Stream stream = current_stream(x.device());
-  const ReductionPlan plan = reduction_of(x, dims);
+/** Launches packed_column_sum_kernel and returns true if it takes the sums: those of all columns of
+ *  one or several matrices. */
+bool sum_columns(const PackView& view, const Tensor& input, std::uint32_t dims,
+                 const PackedSum& sum) {
+  if (view.reduced.rank != 1 || view.reduced.strides[0] == 1 || view.reduced.count == 0 ||
+      view.kept.rank == 0 || view.kept.count == 0)
+    return false;
+  const std::int64_t width = view.kept.sizes[view.kept.rank - 1],
+                     matrices = view.kept.count / width;
+  if (!are_packs(width, input.dtype())) return false;
+  const PackColumns columns(matrices, view.reduced.count, width / elements_per_pack(input.dtype()));
+  if (matrices > 1 && columns.rows * columns.lanes < kTeamThreads)
+    return false;  // too few packs for the threads of a block
+  const Tensor x = aligned(row_major(view.x));
+  const Device device = x.device();
   visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
-    if (of_rows) {
-      const RowParts rows = RowParts::of(kept.count, reduced.count, x.dtype());
-      return reduce_chunks(plan, kept.count, rows.parts, sum, x.device(), [&](float* partial) {
-        launch(&packed_row_sum_kernel<T>, rows.teams.grid(), stream, rows, x.template data<T>(),
-               sum, partial);
-      });
-    }
-    const PackColumns columns(reduced.count, kept.count / kPerPack<T>);
-    reduce_chunks(plan, kept.count, columns.chunks, sum, x.device(), [&](float* partial) {
-      launch(&packed_column_sum_kernel<T>, columns.grid(), stream, columns, x.template data<T>(),
-             sum, partial);
-    });
+    reduce_chunks(reduction_of(input, dims), view.kept.count, columns.chunks, sum, device,
+                  [&](float* partial) {
+                    launch(&packed_column_sum_kernel<T>, columns.grid(), current_stream(device),
+                           columns, x.template data<T>(), sum, partial);
+                  });
   });
   return true;
+}
+
+/** Sums rows and columns of packs; returns false for other sums. */
+bool sum_packs(const Tensor& x, std::uint32_t dims, const PackedSum& sum) {
+  const PackView view(x, dims);
+  return view.serves && (reduce_rows(view, x, dims, sum) || sum_columns(view, x, dims, sum));
 }
 
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
@@ -242,7 +199,7 @@ void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 void sum(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     if constexpr (std::is_same_v<C, float>)
-      if (sum_packs(in[0], attrs.dims, {1, Array(out[0])})) return;
+      if (sum_packs(in[0], attrs.dims, PackedSum{1, Array(out[0])})) return;
     fold<C, Plus>(in[0], out[0], attrs.dims, C(0));
   });
 }

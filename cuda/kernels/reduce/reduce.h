@@ -19,6 +19,7 @@
 #include "../axes.h"
 #include "../host_lines.h"
 #include "../lines.h"
+#include "../typed.h"
 
 namespace mezzo::gpu {
 
@@ -179,6 +180,136 @@ template <class R> void reduce(const Tensor& x, std::uint32_t dims, const R& r) 
   reduce_by(plan, r, x.device(), [&](const Grid& grid, typename R::State* partial) {
     launch(&reduce_kernel<R>, grid, current_stream(x.device()), plan, r, partial);
   });
+}
+
+/** An element and its index. */
+template <class C> struct Found {
+  C value;
+  std::int64_t index;  // negative: no element
+};
+
+/** Returns the better of two by Better (see tensor/cpu/order.h). Of equal elements, NaN included,
+ *  the one with the lower index wins, because threads visit a line in an interleaved order. */
+template <class Better, class C> __device__ Found<C> first_best(Found<C> a, Found<C> b) {
+  if (b.index < 0) return a;
+  if (a.index < 0 || Better{}(b.value, a.value)) return b;
+  return Better{}(a.value, b.value) || a.index < b.index ? a : b;
+}
+
+// ---- rows of packs ------------------------------------------------------------------------------
+
+/** The dimensions of a reduction in the order of memory. */
+struct PackView {
+  Tensor x;              // row-major, or other than channels-last
+  Axes kept, reduced;    // of row-major elements
+  bool serves = true;    // the results have the order of the kept dimensions
+  bool in_order = true;  // the elements of a result have the order of the operand's dimensions
+
+  /** The axes depend on the shape and on whether x is channels-last, and so do bits: other layouts
+   *  are copied. */
+  PackView(const Tensor& input, std::uint32_t dims) : x(input) {
+    const int rank = input.dim();
+    const bool at_end = (rank == 4 || rank == 5) && !input.is_contiguous() &&
+                        input.is_contiguous(MemoryFormat::channels_last);
+    if (at_end) x = channels_at_end(input);
+    const Strides strides = contiguous_strides(x.shape());
+    for (int i = 0; i < rank; ++i) {
+      // channels are dimension 1 of the operand, and the last one here
+      const int dim = !at_end || i == 0 ? i : i == rank - 1 ? 1 : i + 1;
+      const bool is_reduced = (dims >> dim & 1) != 0;
+      (is_reduced ? reduced : kept).push(x.shape()[i], strides[i]);
+      if (!at_end || dim < 2) continue;
+      const bool reduces_channels = (dims >> 1 & 1) != 0;
+      if (!is_reduced && !reduces_channels) serves = false;
+      if (is_reduced && reduces_channels) in_order = false;
+    }
+  }
+};
+
+/** Returns the state of the calling thread's packs of a row, whose first element is `first` of the
+ *  result. Not inlined: this is the slow way. */
+template <class T, class R>
+__device__ __noinline__ typename R::State repeated_packs(const T* row, int packs, int lanes,
+                                                         int lane, std::int64_t first, const R& r) {
+  constexpr int kWidth = kPerPack<T>;
+  typename R::State state = r.identity();
+  for (int at = lane; at < packs; at += lanes) {
+    float values[kWidth];
+    load_values<kWidth>(row + static_cast<std::int64_t>(at) * kWidth, values);
+    for (int k = 0; k < kWidth; ++k) state = r.add(state, values[k], first + at * kWidth + k);
+  }
+  return state;
+}
+
+/** A state that threads exchange, in whole words of a power of two. */
+template <class State> struct Exchangeable {
+  alignas(std::bit_ceil(sizeof(State))) State of;
+};
+
+/** Reduces parts of rows of packs of T. */
+template <class T, class R>
+__global__ void __launch_bounds__(kTeamThreads)
+    packed_row_kernel(const RowParts rows, const T* x, const R r, typename R::State* partial) {
+  using State = typename R::State;
+  constexpr int kWidth = kPerPack<T>;
+  using Held = Exchangeable<State>;
+  MZ_SHARED(Held, room, kTeamWarps);
+  const PartTeam team(rows);
+  const T* const part = x + (team.whole_row * rows.packs + team.first_pack) * kWidth;
+  const std::int64_t first = std::int64_t{team.first_pack} * kWidth;
+  const auto combine = [&r](const Held& a, const Held& b) { return Held{r.combine(a.of, b.of)}; };
+  RowPacks<T, 1> row(team, team.packs, part);
+  State state = r.identity();
+  row.for_each([&](int, int at, const float(&v)[1][kWidth]) {
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) state = r.add(state, v[0][k], first + at + k);
+  });
+  state = team.all(Held{state}, combine, room).of;
+  if (partial) {
+    if (team.is_first()) partial[team.row] = state;
+    return;
+  }
+  R last = r;
+  if constexpr (Rescalable<R>) {
+    const bool repeats = team.has_row && !r.is_safe(state);
+    if (__any_sync(kAllLanes, repeats)) {  // a team of several warps agrees
+      if (repeats) last = r.rescaled(state);
+      const State part_of =
+          repeats ? repeated_packs(part, team.packs, team.lanes, team.lane, first, last) : state;
+      const State again = team.all(Held{part_of}, combine, room).of;
+      if (repeats) state = again;
+    }
+  }
+  if (team.is_first()) last.finish(team.row, state);
+}
+
+/** Launches packed_row_kernel and returns true if it takes the reduction: of adjacent elements, in
+ *  whole packs. */
+template <class R>
+bool reduce_rows(const PackView& view, const Tensor& input, std::uint32_t dims, const R& r) {
+  const Axes &kept = view.kept, &reduced = view.reduced;
+  if (kept.count == 0 || kept.rank > 1 || reduced.rank != 1 || reduced.strides[0] != 1 ||
+      !are_packs(reduced.count, input.dtype()))
+    return false;
+  const Tensor x = aligned(row_major(view.x));
+  const Device device = x.device();
+  const RowParts rows = RowParts::of(kept.count, reduced.count, x.dtype());
+  visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
+    reduce_chunks(reduction_of(input, dims), kept.count, rows.parts, r, device,
+                  [&](typename R::State* partial) {
+                    launch(&packed_row_kernel<T, R>, rows.teams.grid(), current_stream(device),
+                           rows, x.template data<T>(), r, partial);
+                  });
+  });
+  return true;
+}
+
+/** Does the same as reduce(), on packs where the elements of a result are adjacent in memory. */
+template <class R> void reduce_packed(const Tensor& x, std::uint32_t dims, const R& r) {
+  if constexpr (std::is_same_v<typename R::Value, float>)
+    if (const PackView view(x, dims); view.serves && view.in_order && reduce_rows(view, x, dims, r))
+      return;
+  reduce(x, dims, r);
 }
 
 /** A fold by a binary function with the neutral element `start`. */

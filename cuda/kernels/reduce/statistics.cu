@@ -162,7 +162,7 @@ void prod(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 
 void log_sum_exp(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims, LogSumExp<C>{Array(out[0])});
+    reduce_packed(in[0], attrs.dims, LogSumExp<C>{Array(out[0])});
   });
 }
 
@@ -170,7 +170,7 @@ void variance(Inputs in, Outputs out, const op::VarianceAttrs& attrs, bool root)
   const auto count = static_cast<double>(op::reduced_count(in[0].shape(), attrs.reduce()));
   const double divisor = count > attrs.correction ? count - attrs.correction : 0;
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims, Variance<C>{static_cast<C>(divisor), root, Array(out[0])});
+    reduce_packed(in[0], attrs.dims, Variance<C>{static_cast<C>(divisor), root, Array(out[0])});
   });
 }
 
@@ -183,8 +183,8 @@ void standard_deviation(Inputs in, Outputs out, const op::VarianceAttrs& attrs) 
 
 void vector_norm(Inputs in, Outputs out, const op::NormAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
-    reduce(in[0], attrs.dims,
-           VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Array(out[0])});
+    reduce_packed(in[0], attrs.dims,
+                  VectorNorm<C>{power_of(attrs.p), static_cast<C>(attrs.p), Array(out[0])});
   });
 }
 

@@ -233,6 +233,10 @@ struct Gelu {
   MZ_HD static float forward_bf16(float x, const Attrs& attrs) {
     return attrs.form == Form::tanh ? for_bf16::gelu_tanh(x) : for_bf16::gelu(x);
   }
+  static constexpr for_bf16::Range f16_range = for_f16::kAboveNegativeInfinity;
+  MZ_HD static float forward_f16(float x, const Attrs& attrs) {
+    return attrs.form == Form::tanh ? forward(x, attrs) : for_f16::gelu(x);
+  }
   /** Returns the derivative of the tanh form at x <= 0, where sigmoid(u) and its derivatives are
    *  accurate. At -24 all of them are 0, in f64 too; below it, powers of x would overflow. */
   template <class V> MZ_HD static V left_slope(const V& any) {

@@ -42,6 +42,11 @@ MZ_HD inline auto elementwise_forward(const AttrsOf<Op>& attrs, const V& x, cons
 template <class Op>
 concept HasBf16Form = requires { &Op::forward_bf16; };
 
+/** Ops with `forward_f16`, on a GPU: for an f16 operand in `f16_range` it gives the same bits,
+ *  rounded to f16, as the full formula, or, where that rounds another way, the nearest number. */
+template <class Op>
+concept HasF16Form = requires { &Op::forward_f16; };
+
 /** Returns the result of the bf16 form, not yet rounded. */
 template <class Op> MZ_HD inline float elementwise_forward_bf16(const AttrsOf<Op>& attrs, float x) {
   if constexpr (requires { typename Op::Attrs; })

@@ -8,6 +8,8 @@
 #include "../../core/dispatch.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
+#include "../create.h"
+#include "../elementwise/operators.h"
 #include "../index/gather.h"
 #include "../require.h"
 
@@ -122,7 +124,9 @@ OutSpecs infer_max(std::string_view op, int rank, const Tensor& x, const PoolAtt
   const Shape shape = pooled_shape(op, rank, x, attrs);
   const std::optional<MemoryFormat> format = format_of_images(x.dim(), rank);
   return {{.shape = shape, .dtype = x.dtype(), .format = format},
-          {.shape = attrs.with_indices ? shape : Shape{0}, .dtype = DType::i64, .format = format}};
+          {.shape = attrs.positions == PoolPositions::none ? Shape{0} : shape,
+           .dtype = attrs.positions == PoolPositions::in_plane ? DType::i64 : DType::u8,
+           .format = format}};
 }
 
 OutSpecs infer_avg(std::string_view op, int rank, const Tensor& x, const PoolAttrs& attrs) {
@@ -143,10 +147,11 @@ Shape unpooled_shape(const Shape& g, int rank, const PoolSizes& sizes) {
 
 OutSpecs MaxPoolBackward::infer(Inputs in, const Attrs& attrs) {
   require_one_floating_dtype("max_pool_backward", in.first(1));
-  if (!(in[0].shape() == in[1].shape()) || in[1].dtype() != DType::i64)
+  const DType dtype = attrs.windows.positions == PoolPositions::in_plane ? DType::i64 : DType::u8;
+  if (!(in[0].shape() == in[1].shape()) || in[1].dtype() != dtype)
     fail<ShapeError>("max_pool_backward", {.what = "the positions do not belong to the gradient",
                                            .got = str(in),
-                                           .expected = "one i64 position per element"});
+                                           .expected = str("one ", name(dtype), " per element")});
   return {{.shape = unpooled_shape(in[0].shape(), attrs.rank, attrs.sizes),
            .dtype = in[0].dtype(),
            .format = attrs.format}};
@@ -222,10 +227,36 @@ template <int N> Grads AdaptiveAvgPool<N>::backward(const Saved& saved, const Gr
   return mean_grads<N>(saved, gy[0], saved.attrs<AdaptiveAvgPool<N>>());
 }
 
+namespace {
+
+/** Returns the positions in the input for those in the windows. */
+Tensor positions_in_plane(const Tensor& positions, const MaxPoolBackward::Attrs& attrs) {
+  const PoolAttrs& windows = attrs.windows;
+  const PoolSizes out = pooled_dims(positions.shape(), attrs.rank);
+  Tensor rest = positions.to(DType::i64), index;
+  std::int64_t step = 1;
+  for (int i = attrs.rank; i-- > 0;) {
+    const auto a = static_cast<std::size_t>(3 - attrs.rank + i);
+    Shape axis{out[a]};
+    for (int inner = i + 1; inner < attrs.rank; ++inner) axis.push_back(1);
+    const Tensor window =
+        arange(out[a], {.dtype = DType::i64, .device = positions.device()}).reshape(axis);
+    const Tensor at = window * windows.stride[a] - windows.padding[a] +
+                      remainder(rest, windows.kernel[a]) * windows.dilation[a];
+    index = index.defined() ? index + at * step : at;
+    rest = floor_divide(rest, windows.kernel[a]);
+    step *= attrs.sizes[a];
+  }
+  return index;
+}
+
+}  // namespace
+
 // With the maxima chosen, pooling is linear, so the gradient of each gradient op is an existing op.
 
 Grads MaxPoolBackward::backward(const Saved& saved, const Grads& gy) {
-  const int rank = saved.attrs<MaxPoolBackward>().rank;
+  const Attrs& attrs = saved.attrs<MaxPoolBackward>();
+  const int rank = attrs.rank;
   const Shape& shape = saved.shape(0);
   std::int64_t planes = 1, before = 1, after = 1;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -233,7 +264,9 @@ Grads MaxPoolBackward::backward(const Saved& saved, const Grads& gy) {
     (pooled ? after : planes) *= shape[i];
     if (pooled) before *= gy[0].shape()[i];
   }
-  const Tensor positions = saved.inputs[1].reshape({planes, after});
+  const bool in_plane = attrs.windows.positions == PoolPositions::in_plane;
+  const Tensor positions = (in_plane ? saved.inputs[1] : positions_in_plane(saved.inputs[1], attrs))
+                               .reshape({planes, after});
   return {gather(gy[0].reshape({planes, before}), 1, positions).reshape(shape), Tensor{}};
 }
 
@@ -296,9 +329,12 @@ op::PoolAttrs max_windows(const WindowSizes& kernel, const MaxPoolOptions& optio
   return attrs;
 }
 
-/** Returns the values only. Indices are computed where the gradient needs them. */
+/** Returns the values only. Positions are computed where the gradient needs them. */
 template <class Op> Tensor values(op::PoolAttrs attrs, const Tensor& x) {
-  attrs.with_indices = grad_enabled() && x.defined() && x.requires_grad();
+  if (!grad_enabled() || !x.defined() || !x.requires_grad())
+    attrs.positions = op::PoolPositions::none;
+  else if (attrs.window_fits_a_byte())
+    attrs.positions = op::PoolPositions::in_window;
   return apply_with<Op>(attrs, x);
 }
 

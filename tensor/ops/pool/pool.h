@@ -116,8 +116,8 @@ constexpr std::string_view by_rank(int rank, std::string_view one, std::string_v
 }
 }  // namespace detail
 
-/** Greatest element of each window and its row-major index among the pooled dimensions (i64). The
- *  first of equal elements wins; nan is greater than any number. */
+/** Greatest element of each window and its position, as the attributes say. The first of equal
+ *  elements wins; nan is greater than any number. */
 template <int N> struct MaxPool {
   static constexpr OpTraits traits{
       .name = detail::by_rank(N, "max_pool1d", "max_pool2d", "max_pool3d"),

@@ -1,6 +1,7 @@
 // Kernels of max pooling and its gradient.
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "../../cpu/simd.h"
 #include "pool_planes_cpu.h"
@@ -17,9 +18,22 @@ template <class C> bool beats(C v, C best) {
   return not_less & number;
 }
 
-/** Computes window by window; supports every pooling. */
-template <class C> void max_by_window(const Windows& w, const C* x, C* y, std::int64_t* at) {
-  const PoolSizes& step = w.attrs.dilation;
+/** Returns where the window of result element `o` begins along axis a, in the padded input. */
+std::int64_t window_begin(const PoolAttrs& attrs, std::size_t a, std::int64_t o) {
+  return o * attrs.stride[a] - attrs.padding[a];
+}
+
+/** Returns the number of elements before the span of result element `o` that padding hides. */
+std::int64_t hidden(const Windows& w, std::size_t a, const PoolSpan& span) {
+  const std::int64_t o = &span - w.spans[a].data();
+  return (span.begin - window_begin(w.attrs, a, o)) / w.attrs.dilation[a];
+}
+
+/** Computes window by window; supports every pooling. `At` is the type of the positions: in the
+ *  plane, or, in 8 bits, in the window. */
+template <class C, class At> void max_by_window(const Windows& w, const C* x, C* y, At* at) {
+  constexpr bool kInWindow = std::is_same_v<At, std::uint8_t>;
+  const PoolSizes &step = w.attrs.dilation, &kernel = w.attrs.kernel;
   for (const PoolSpan& d : w.spans[0])
     for (const PoolSpan& h : w.spans[1])
       for (const PoolSpan& c : w.spans[2]) {
@@ -35,12 +49,20 @@ template <class C> void max_by_window(const Windows& w, const C* x, C* y, std::i
             }
           }
         *y++ = best;
-        if (at) *at++ = best_at;
+        if (!at) continue;
+        if constexpr (kInWindow) {
+          const std::int64_t i = best_at / (w.in[1] * w.in[2]), j = best_at / w.in[2] % w.in[1],
+                             k = best_at % w.in[2];
+          best_at = ((i - d.begin) / step[0] + hidden(w, 0, d)) * kernel[1];
+          best_at = (best_at + (j - h.begin) / step[1] + hidden(w, 1, h)) * kernel[2];
+          best_at += (k - c.begin) / step[2] + hidden(w, 2, c);
+        }
+        *at++ = static_cast<At>(best_at);
       }
 }
 
-/** As many adjacent windows as fit a vector, and the positions of their maxima in equally wide
- *  integers. */
+/** As many adjacent windows as fit a vector, and the positions of their maxima, in the plane or in
+ *  the window, in equally wide integers. */
 template <class C> struct Lanes {
   using Place = std::conditional_t<sizeof(C) == 4, int, long>;
   static_assert(sizeof(Place) == sizeof(C));
@@ -104,7 +126,9 @@ template <class C> class MaxByRows {
     padded_ = std::max(read_, w_.in[2] + w_.attrs.padding[2]);
     whole_ = w_.attrs.padding[2] == 0 && (w_.out[2] - 1) * w_.attrs.stride[2] + span < w_.in[2];
     for (std::size_t k = 0; k < w_.spans[2].size(); ++k)
-      first_[k] = static_cast<Place>(w_.spans[2][k].begin);
+      first_[k] =
+          static_cast<Place>(in_window_ ? hidden(w_, 2, w_.spans[2][k]) : w_.spans[2][k].begin);
+    if (in_window_) return;
     for (std::size_t i = 0; i < step_.size(); ++i)
       step_[i] = static_cast<Place>(static_cast<std::int64_t>(i) * w_.attrs.stride[2]);
   }
@@ -129,7 +153,7 @@ template <class C> class MaxByRows {
   }
 
   /** Computes y and, if `at` is not null, the positions. */
-  void plane(const C* x, C* y, std::int64_t* at, C* scratch) const {
+  template <class At> void plane(const C* x, C* y, At* at, C* scratch) const {
     C *const padded = scratch, *const row_best = padded + padded_,
              *const best = row_best + rows() * lanes_;
     Place* const row_at = reinterpret_cast<Place*>(best + volume(w_.out) + kPoolLanes);
@@ -148,7 +172,8 @@ template <class C> class MaxByRows {
     best_of_rows(row_best, row_at, best, best_at);
     const std::int64_t count = volume(w_.out);
     std::copy(best, best + count, y);
-    if (at) std::copy(best_at, best_at + count, at);
+    if (at)
+      std::transform(best_at, best_at + count, at, [](Place p) { return static_cast<At>(p); });
   }
 
  private:
@@ -174,7 +199,7 @@ template <class C> class MaxByRows {
         const std::int64_t place = block * stride + k * dilation;
         typename L::Values v;
         L::template load_strided<kStride>(v, row + place, stride);
-        lanes.take(v, step + static_cast<Place>(place - w_.attrs.padding[2]));
+        lanes.take(v, step + static_cast<Place>(in_window_ ? k : place - w_.attrs.padding[2]));
       }
       lanes.store(best + block, at + block);
     }
@@ -196,34 +221,46 @@ template <class C> class MaxByRows {
   L best_of_lanes(const PoolSpan& d, const PoolSpan& h, const C* row_best,
                   const Place* row_at) const {
     const std::int64_t first = d.begin * w_.in[1] + h.begin;
+    const PoolSizes &step = w_.attrs.dilation, &kernel = w_.attrs.kernel;
+    const std::int64_t hidden_d = in_window_ ? hidden(w_, 0, d) : 0,
+                       hidden_h = in_window_ ? hidden(w_, 1, h) : 0;
+    /** What row j of slice i of the window adds to the positions in it. */
+    const auto row_place = [&](std::int64_t i, std::int64_t j, std::int64_t r) {
+      return static_cast<Place>(in_window_ ? ((hidden_d + i) * kernel[1] + hidden_h + j) * kernel[2]
+                                           : r * w_.in[2]);
+    };
     L lanes;
     L::load(lanes.best, row_best + first * lanes_);
     L::load(lanes.at, row_at + first * lanes_);
-    lanes.at += static_cast<Place>(first * w_.in[2]);
-    for (std::int64_t i = d.begin; i < d.end; i += w_.attrs.dilation[0])
-      for (std::int64_t j = h.begin; j < h.end; j += w_.attrs.dilation[1]) {
+    lanes.at += row_place(0, 0, first);
+    std::int64_t slice = 0;
+    for (std::int64_t i = d.begin; i < d.end; i += step[0], ++slice) {
+      std::int64_t row = 0;
+      for (std::int64_t j = h.begin; j < h.end; j += step[1], ++row) {
         const std::int64_t r = i * w_.in[1] + j;
         if (r == first) continue;
         typename L::Values v;
         typename L::Places v_at;
         L::load(v, row_best + r * lanes_);
         L::load(v_at, row_at + r * lanes_);
-        lanes.take(v, v_at + static_cast<Place>(r * w_.in[2]));
+        lanes.take(v, v_at + row_place(slice, row, r));
       }
+    }
     return lanes;
   }
 
   const Windows& w_;
+  const bool in_window_ = w_.attrs.positions == PoolPositions::in_window;
   std::int64_t lanes_;                   // adjacent windows, including unused lanes at the end
   std::int64_t read_ = 0;                // elements that the lanes of a row read
   std::int64_t padded_ = 0;              // length of a row with its padding
   bool whole_ = false;                   // all windows are inside the row, which needs no copy
-  std::array<Place, L::kCount> step_{};  // distance of each lane from the first
-  std::vector<Place> first_;             // first column of each window that is inside the input
+  std::array<Place, L::kCount> step_{};  // of the positions of each lane from the first
+  std::vector<Place> first_;             // of each window: the first column inside the input
 };
 
-template <class T>
-void max_planes(const Windows& w, const T* x, T* y, std::int64_t* at, std::int64_t count) {
+template <class T, class At>
+void max_planes(const Windows& w, const T* x, T* y, At* at, std::int64_t count) {
   using C = ComputeOf<T>;
   const std::int64_t in = volume(w.in), out = volume(w.out);
   Planes<T> planes{count, x, in, y, out};
@@ -247,13 +284,51 @@ void max_pool(int rank, const Tensor& input, Outputs out, const PoolAttrs& attrs
   const Windows w(attrs, pooled_dims(x.shape(), rank), pooled_dims(out[0].shape(), rank));
   with_row_major(out[0], [&](const Tensor& y) {
     with_row_major(out[1], [&](const Tensor& at) {
-      std::int64_t* const positions = attrs.with_indices ? at.data<std::int64_t>() : nullptr;
       visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
-        max_planes(w, x.data<T>(), y.data<T>(), positions, x.numel() / volume(w.in));
+        const std::int64_t planes = x.numel() / volume(w.in);
+        if (attrs.positions == PoolPositions::in_plane)
+          return max_planes(w, x.data<T>(), y.data<T>(), at.data<std::int64_t>(), planes);
+        max_planes(w, x.data<T>(), y.data<T>(),
+                   attrs.positions == PoolPositions::none ? nullptr : at.data<std::uint8_t>(),
+                   planes);
       });
     });
   });
 }
+
+/** Adds the elements of g of a plane at their positions in the plane. */
+template <class C> void add_at(const C* g, const std::int64_t* at, std::int64_t count, C* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[at[i]] += g[i];
+}
+
+/** The windows of a gradient whose positions are in the window. */
+class WindowPlaces {
+ public:
+  WindowPlaces(const MaxPoolBackward::Attrs& attrs, const PoolSizes& out)
+      : attrs_(attrs.windows), in_(attrs.sizes), out_(out) {
+    const PoolSizes &kernel = attrs_.kernel, &step = attrs_.dilation;
+    for (std::int64_t i = 0; i < kernel[0]; ++i)
+      for (std::int64_t j = 0; j < kernel[1]; ++j)
+        for (std::int64_t k = 0; k < kernel[2]; ++k)
+          offsets_.push_back(((i * step[0]) * in_[1] + j * step[1]) * in_[2] + k * step[2]);
+  }
+
+  /** Adds the elements of g of a plane at their positions. */
+  template <class C> void add_at(const C* g, const std::uint8_t* at, C* to) const {
+    for (std::int64_t i = 0; i < out_[0]; ++i)
+      for (std::int64_t j = 0; j < out_[1]; ++j) {
+        const std::int64_t row =
+            (window_begin(attrs_, 0, i) * in_[1] + window_begin(attrs_, 1, j)) * in_[2];
+        for (std::int64_t k = 0; k < out_[2]; ++k)
+          to[row + window_begin(attrs_, 2, k) + offsets_[*at++]] += *g++;
+      }
+  }
+
+ private:
+  const PoolAttrs& attrs_;
+  PoolSizes in_, out_;
+  std::vector<std::int64_t> offsets_;  // in the plane, of the elements of a window from its first
+};
 
 }  // namespace
 
@@ -262,7 +337,10 @@ void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Tensor g = row_major(in[0]), at = row_major(in[1]);
   const std::int64_t before = volume(attrs.sizes), planes = out[0].numel() / before,
                      after = g.numel() / planes;
-  const std::int64_t* const positions = at.data<std::int64_t>();
+  const bool in_plane = attrs.windows.positions == PoolPositions::in_plane;
+  const PoolSizes windows = pooled_dims(g.shape(), attrs.rank);
+  const std::optional<WindowPlaces> places =
+      in_plane ? std::nullopt : std::optional<WindowPlaces>(std::in_place, attrs, windows);
   const double plane_ns = 0.2 * static_cast<double>(before) + static_cast<double>(after);
   with_row_major(out[0], [&](const Tensor& dx) {
     visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
@@ -270,9 +348,11 @@ void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
       // A plane is cleared and written while it is in the cache, so memory is written once.
       const Planes<T> both{planes, g.data<T>(), after, dx.data<T>(), before};
       for_each_plane(both, plane_ns, [&](const C* from, C* to, C*, std::int64_t plane) {
-        const std::int64_t* const place = positions + plane * after;
         std::fill(to, to + before, C(0));
-        for (std::int64_t i = 0; i < after; ++i) to[place[i]] += from[i];
+        if (places)
+          places->add_at(from, at.data<std::uint8_t>() + plane * after, to);
+        else
+          add_at(from, at.data<std::int64_t>() + plane * after, after, to);
       });
     });
   });

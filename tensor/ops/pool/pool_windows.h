@@ -13,6 +13,10 @@ namespace mezzo::op {
  *  at their defaults: one window of size 1. */
 using PoolSizes = std::array<std::int64_t, 3>;
 
+/** The second output of a max pooling: none, the positions of the maxima in their windows (u8), or
+ * in the input (i64); both count in row-major order. */
+enum class PoolPositions { none, in_window, in_plane };
+
 /** Attributes of the windows of all pooling ops. */
 struct PoolAttrs {
   PoolSizes kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
@@ -21,7 +25,14 @@ struct PoolAttrs {
   PoolSizes output{1, 1, 1};      // adaptive only
   bool count_include_pad = true;  // means: divide by the window's size including padding
   std::int64_t divisor = 0;       // means: divide by this; 0: by the number of elements
-  bool with_indices = true;       // maxima: compute the second output; otherwise it is empty
+  PoolPositions positions = PoolPositions::in_plane;  // maxima
+
+  /** Returns true if the positions in a window are at most 255. Adaptive windows vary in size. */
+  bool window_fits_a_byte() const {
+    constexpr std::int64_t kMost = 256;
+    const auto [d, h, w] = kernel;
+    return !adaptive && d <= kMost && h <= kMost && w <= kMost && d * h * w <= kMost;
+  }
 };
 
 /** One window along one dimension: positions begin, begin + dilation, ... below end, all inside the
