@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "../tensor/core/dispatch.h"
@@ -15,6 +16,7 @@
 #include "gradient_receiver.h"
 #include "hooks.h"
 #include "leaf_lock.h"
+#include "op_node.h"
 #include "view_write.h"
 
 namespace mezzo {
@@ -238,32 +240,40 @@ class Walk {
     for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
   }
 
-  /** Lets a node with one operand add its gradient to the sum of that operand, so that gradients of
+  /** Lets a node that computes one gradient add it to the sum of that operand, so that gradients of
    *  parts of one tensor share a buffer. Returns whether it did. */
   bool added_in_place(Node& node, const Grads& gy) {
-    if (grad_enabled() || node.next().size() != 1 || !of_interest(node.next()[0])) return false;
-    const Edge& edge = node.next()[0];
+    if (grad_enabled() || !node.adds_gradient()) return false;
+    const auto wanted = [&](const Edge& e) { return of_interest(e); };
+    const auto at = std::find_if(node.next().begin(), node.next().end(), wanted);
+    if (at == node.next().end() || std::any_of(at + 1, node.next().end(), wanted)) return false;
+    const Edge& edge = *at;
     Task& task = tasks_[edge.key()];
     const Tensor& sum = task.gathered[edge.output];
-    if (!sum.defined() || !gy[0].defined() || !node.adds_gradient()) return false;
+    if (!sum.defined() || !gy[0].defined()) return false;
     task.prepare_sum(edge.output, gy[0].dtype());
     return exclusively_owned(sum) && same_dense_layout(sum, sum) && node.add_gradient(gy, sum);
   }
 
-  /** If the next node converts its gradient to a narrower dtype, rounds the gradient to that dtype
-   *  at once, provided no hook or trace reads it in between. Not used for graphs that are kept,
-   *  because several threads may run their nodes. */
+  /** If the next node, or the one after a change of shape, converts its gradient to a narrower
+   *  dtype, rounds the gradient to that dtype at once, provided no hook or trace reads it in
+   *  between. Not used for graphs that are kept, because several threads may run their nodes. */
   void pass_on_conversions(Node& node) {
     if (needs_single_ops()) return;
-    for (std::size_t i = 0; i < node.next().size(); ++i) {
-      const Edge& edge = node.next()[i];
-      if (!edge.node || edge.node->has_hooks()) continue;
-      const std::optional<DType> dtype = edge.node->converts_to();
-      if (!dtype || !is_floating(*dtype)) continue;
-      const Task& task = tasks_[edge.key()];
-      if (task.pending == 1 && !task.gathered[edge.output].defined())
+    for (std::size_t i = 0; i < node.next().size(); ++i)
+      if (const std::optional<DType> dtype = converted_at(node.next()[i]))
         node.prefer_gradient(i, *dtype);
-    }
+  }
+
+  /** Returns the floating dtype that the only gradient for an edge is converted to next. */
+  std::optional<DType> converted_at(const Edge& edge) {
+    if (!edge.node || edge.node->has_hooks()) return std::nullopt;
+    const Task& task = tasks_[edge.key()];
+    if (task.pending != 1 || task.gathered[edge.output].defined()) return std::nullopt;
+    if (const std::optional<DType> dtype = edge.node->converts_to())
+      return is_floating(*dtype) ? dtype : std::nullopt;
+    const auto* const op = dynamic_cast<const OpNode*>(edge.node.get());
+    return op && op->only_reshapes() ? converted_at(op->next()[0]) : std::nullopt;
   }
 
   void capture(const void* key, const Grads& gy) {

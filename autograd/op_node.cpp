@@ -4,6 +4,8 @@
 
 #include "../tensor/core/dispatch.h"
 #include "../tensor/ops/elementwise/pointwise.h"
+#include "../tensor/ops/index/embedding.h"
+#include "../tensor/ops/index/index.h"
 #include "../tensor/ops/reduce/reduce.h"
 #include "../tensor/ops/shape/copy.h"
 #include "../tensor/ops/shape/view.h"
@@ -97,16 +99,33 @@ std::optional<DType> OpNode::converts_to() const {
   return metas_[0].dtype;
 }
 
+bool OpNode::only_reshapes() const { return &info_ == &op_info<op::View>; }
+
+/** Returns true for a lookup whose gradient index_add computes. */
+bool OpNode::is_plain_lookup() const {
+  if (&info_ != &op_info<op::Embedding>) return false;
+  const auto& attrs = *static_cast<const op::Embedding::Attrs*>(attrs_.address());
+  return attrs.padding_idx < 0 && !attrs.scale_grad_by_freq;
+}
+
 /** Returns false under a trace hook that reads whole gradients. */
 bool OpNode::adds_gradient() const {
   const bool is_part = &info_ == &op_info<op::Diagonal> || &info_ == &op_info<op::Select> ||
-                       &info_ == &op_info<op::Slice>;
+                       &info_ == &op_info<op::Slice> || is_plain_lookup();
   return is_part && !needs_single_ops();
 }
 
-/** Adds the gradient of a slice to that slice of `sum`; elsewhere it is 0. */
+/** Adds the gradient of a slice to that slice of `sum`, and that of a lookup, on a device, to the
+ *  rows of `sum`, with one rounding; elsewhere it is 0. */
 bool OpNode::add_gradient(const Grads& gy, const Tensor& sum) {
   const Tensor& g = gy[0];
+  if (is_plain_lookup()) {
+    const bool fits = sum.dtype() == g.dtype() && sum.shape() == metas_[1].shape;
+    if (!fits || sum.device() == cpu || g.numel() == 0) return false;
+    const ModulePathScope path(module_path_);
+    index_add_(sum, 0, unpack(inputs_[0]).reshape({-1}), g.reshape({-1, g.size(-1)}));
+    return true;
+  }
   const bool fits = sum.dtype() == g.dtype() || (sum.dtype() == DType::f32 && is_low(g.dtype()));
   if (!fits || !(sum.device() == g.device()) || !(sum.shape() == metas_[0].shape)) return false;
   const ModulePathScope path(module_path_);

@@ -51,6 +51,8 @@ class OpNode final : public Node {
   void prefer_gradient(std::size_t operand, DType dtype) override;
   bool adds_gradient() const override;
   bool add_gradient(const Grads& gy, const Tensor& sum) override;
+  /** Returns true if the gradient is the incoming one in another shape. */
+  bool only_reshapes() const;
 
  private:
   /** Returns the gradients of the op's backward function, fitted to the operands. */
@@ -67,6 +69,7 @@ class OpNode final : public Node {
   /** Converts gradients to the shapes, dtypes and devices of the operands. Broadcast dimensions are
    *  summed first, then there is one rounding. */
   void fit_to_operands(Grads& gradients) const;
+  bool is_plain_lookup() const;
   /** Resets the gradients' dtypes to those of the operands. */
   void clear_preferences();
 

@@ -4,6 +4,8 @@
 #include <iterator>
 
 #include "../../tensor/core/guard_list.h"
+#include "../../tensor/ops/loss/cross_entropy.h"
+#include "../../tensor/ops/shape/copy.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "custom_function.h"
@@ -145,8 +147,8 @@ const CastState& ThreadCasts::state() {
 
 // ---- the casts ---------------------------------------------------------------------------------
 
-Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state,
-                     const CastReason& reason) {
+Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state, const CastReason& reason,
+                     bool late) {
   if (!x.defined() || x.dtype() == dtype || !eligible(x.dtype())) return x;
   CastLedger* ledger = ThreadCasts::here().ledger;
   const bool cached = state.cache && CastCache::admits(x, dtype);
@@ -157,7 +159,10 @@ Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state,
     if (ledger) ledger->note(reason, x, found, true);
     return found;
   }
-  const Tensor cast = is_new ? found : cached ? state.cache->cast(x, dtype) : x.to(dtype);
+  const Tensor cast = is_new                                      ? found
+                      : cached                                    ? state.cache->cast(x, dtype)
+                      : late && dtype == f32 && is_low(x.dtype()) ? op::late_to_f32(x)
+                                                                  : x.to(dtype);
   if (ledger) ledger->note(reason, x, cast, false);
   ++counters().casts;
   counters().bytes += cast.numel() * static_cast<std::int64_t>(item_size(dtype));
@@ -200,7 +205,8 @@ bool any_floating(std::span<const Tensor> in) {
 
 void cast_all(const OpInfo& op, std::span<Tensor> in, DType dtype, const CastState& state) {
   const CastReason reason{op.traits.name, name(effective_tag(op))};
-  for (Tensor& x : in) x = cast_eligible(x, dtype, state, reason);
+  const bool widens_itself = &op == &op_info<mezzo::op::CrossEntropy>;
+  for (Tensor& x : in) x = cast_eligible(x, dtype, state, reason, widens_itself);
 }
 
 }  // namespace

@@ -116,8 +116,9 @@ struct MZ_API CastLedger {
 };
 
 /** Casts x to another dtype if it is eligible, as a recorded op, and counts the cast. Weights come
- *  from the cache of `state` if it has one. */
+ *  from the cache of `state` if it has one. With `late`, a cast from 16 bits to f32 waits until its
+ *  result is read (op::late_to_f32). */
 MZ_API Tensor cast_eligible(const Tensor& x, DType dtype, const CastState& state,
-                            const CastReason& reason);
+                            const CastReason& reason, bool late = false);
 
 }  // namespace mezzo::amp

@@ -160,6 +160,17 @@ void Restoration::apply() const {
 
 namespace {
 
+/** Returns true if no other tensor has the elements of y, except one that y is a view of and that
+ *  only y refers to: then nobody can write them after y is gone. */
+bool is_unshared(const Tensor& y) {
+  if (!y.defined()) return false;
+  const GradState* const state = find_grad_state(y);
+  const bool has_base = state && state->view_base.defined();
+  const bool owns_base = has_base && state->view_base.impl()->owners() == 1 &&
+                         state->view_base.impl()->storage == y.impl()->storage;
+  return y.impl()->owners() == 1 && y.impl()->storage->owners() == (owns_base ? 2 : 1);
+}
+
 /** Casts the inputs and outputs of a model, and makes its session decide about the ops inside. */
 class ModelCasts final : public nn::CallWrapper {
  public:
@@ -168,17 +179,20 @@ class ModelCasts final : public nn::CallWrapper {
 
   void begin() override { ThreadCasts::here().enter_model(core_); }
   void end() noexcept override { ThreadCasts::here().leave_model(); }
-  Tensor cast_in(const Tensor& x) const override { return cast(x, in_, "model input"); }
-  Tensor cast_out(const Tensor& y) const override { return cast(y, out_, "model output"); }
+  Tensor cast_in(const Tensor& x) const override { return cast(x, in_, "model input", false); }
+  Tensor cast_out(const Tensor& y) const override {
+    return cast(y, out_, "model output", is_unshared(y));
+  }
   std::optional<DType> dtype_in() const override { return in_; }
   std::optional<DType> dtype_out() const override { return out_; }
 
  private:
-  Tensor cast(const Tensor& x, std::optional<DType> dtype, std::string_view where) const {
+  Tensor cast(const Tensor& x, std::optional<DType> dtype, std::string_view where,
+              bool late) const {
     if (!dtype) return x;
     CastState uncached;
     uncached.prints = core_->prints_casts;
-    return cast_eligible(x, *dtype, uncached, {where, "model"});
+    return cast_eligible(x, *dtype, uncached, {where, "model"}, late);
   }
 
   std::shared_ptr<SessionCore> core_;

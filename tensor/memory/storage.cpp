@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../core/error.h"
+#include "../device/backend.h"
 #include "../text/text.h"
 
 namespace mezzo {
@@ -65,6 +66,32 @@ std::recursive_mutex& late_mutex() {
   return mutex;
 }
 
+/** Puts this thread's work for a device into its main queue. */
+class MainQueueScope {
+ public:
+  explicit MainQueueScope(Device device) : device_(device), outer_(current_queue(device)) {
+    if (outer_) queues().set_current(device_, nullptr);
+  }
+  ~MainQueueScope() {
+    if (outer_) queues().set_current(device_, outer_);
+  }
+  MainQueueScope(const MainQueueScope&) = delete;
+  MainQueueScope& operator=(const MainQueueScope&) = delete;
+
+  /** Lets the queue that was current use a block that the main queue has written. */
+  void share(Allocator& allocator, void* block) const {
+    if (!outer_) return;
+    put_behind(queues(), {device_, outer_}, {device_, nullptr});
+    allocator.record_use(block, device_, outer_);
+  }
+
+ private:
+  const Queues& queues() const { return find_backend(device_.kind)->queues(); }
+
+  Device device_;
+  DeviceQueue outer_;
+};
+
 }  // namespace
 
 void Storage::set_late_write(std::shared_ptr<LateWrite> late) {
@@ -82,10 +109,12 @@ void Storage::run_late_write() const {
   const std::lock_guard lock(late_mutex());
   if (!late_) return;  // it has run meanwhile, or runs in this call of data()
   Storage& self = const_cast<Storage&>(*this);
+  const MainQueueScope main_queue(device_);
   if (!data_) self.data_ = allocator().allocate(bytes_, category_);
   const std::shared_ptr<LateWrite> late = std::exchange(self.late_, nullptr);
   try {
     late->run(self);
+    main_queue.share(allocator(), data_);
   } catch (...) {
     self.late_ = late;
     throw;

@@ -48,33 +48,58 @@ std::map<std::uint64_t, std::string> functions_of(const char* path) {
   return functions;
 }
 
-/** Returns "softmax_kernel" for the mangled mezzo::gpu::(anonymous
+/** The names of a kernel. */
+struct Names {
+  std::string plain = "unknown", instance = "unknown";
+};
+
+/** Returns the index behind the template arguments that begin at `at`; `at` if there are none. */
+std::size_t behind_arguments(const std::string& text, std::size_t at) {
+  int depth = 0;
+  for (std::size_t i = at; i < text.size(); ++i) {
+    depth += text[i] == '<' ? 1 : text[i] == '>' ? -1 : 0;
+    if (depth == 0) return i == at ? at : i + 1;
+  }
+  return at;
+}
+
+std::string without(std::string text, std::string_view part) {
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at))
+    text.erase(at, part.size());
+  return text;
+}
+
+/** Returns "softmax_kernel" and "softmax_kernel<float>" for the mangled mezzo::gpu::(anonymous
  *  namespace)::softmax_kernel<float>. */
-std::string plain_name(const std::string& mangled) {
+Names names_of(const std::string& mangled) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> full(
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
   const std::string text = full ? full.get() : mangled;
   constexpr std::string_view kEnd = "_kernel";
   const std::size_t end = text.find(kEnd);
-  if (end == std::string::npos) return text;
+  if (end == std::string::npos) return {text, text};
   const std::size_t before = text.find_last_of(": ", end);
   const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-  return text.substr(begin, end + kEnd.size() - begin);
+  const std::size_t arguments = end + kEnd.size();
+  std::string instance = text.substr(begin, behind_arguments(text, arguments) - begin);
+  for (const std::string_view part : {"(anonymous namespace)::", "mezzo::", "gpu::", "op::"})
+    instance = without(std::move(instance), part);
+  return {text.substr(begin, arguments - begin), instance};
 }
 
-std::string name_of(const void* kernel) {
+Names name_of(const void* kernel) {
   static std::mutex mutex;
-  static auto& known = *new std::map<const void*, std::string>;
+  static auto& known = *new std::map<const void*, Names>;
   const std::lock_guard lock(mutex);
-  const auto [entry, is_new] = known.try_emplace(kernel, "unknown");
+  const auto [entry, is_new] = known.try_emplace(kernel);
   Dl_info place{};
   if (!is_new || dladdr(kernel, &place) == 0) return entry->second;
   static auto& functions = *new std::map<std::uint64_t, std::string>(functions_of(place.dli_fname));
   const auto offset = static_cast<std::uint64_t>(static_cast<const char*>(kernel) -
                                                  static_cast<const char*>(place.dli_fbase));
   if (const auto at = functions.find(offset); at != functions.end())
-    entry->second = plain_name(at->second);
+    entry->second = names_of(at->second);
   return entry->second;
 }
 
@@ -94,7 +119,9 @@ DryRun::~DryRun() { --dry_runs; }
 bool DryRun::is_on() { return dry_runs > 0; }
 
 void log_fill(const void* kernel, std::int64_t blocks, std::int64_t threads) {
-  if (open_log) open_log->launches.push_back({name_of(kernel), blocks, threads});
+  if (!open_log) return;
+  const Names names = name_of(kernel);
+  open_log->launches.push_back({names.plain, blocks, threads, names.instance});
 }
 
 }  // namespace mezzo::emulator

@@ -16,9 +16,10 @@ inline constexpr std::int64_t kMultiprocessors = 132;
 
 /** One launch of a kernel. */
 struct MZ_API Launch {
-  std::string kernel;        // function name, for example "softmax_kernel"
-  std::int64_t blocks = 0;   // in the grid
-  std::int64_t threads = 0;  // per block
+  std::string kernel;         // function name, for example "softmax_kernel"
+  std::int64_t blocks = 0;    // in the grid
+  std::int64_t threads = 0;   // per block
+  std::string instance = {};  // with template arguments, for example "softmax_kernel<float>"
 
   /** Returns the resident threads per multiprocessor, unless registers or shared memory allow
    *  fewer. */

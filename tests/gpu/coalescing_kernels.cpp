@@ -73,6 +73,24 @@ TEST_CASE("norms, softmax and losses load and store adjacent memory", "[gpu][coa
   }
 }
 
+TEST_CASE("cross entropy under casts loads scores of 16 bits once, forward and backward",
+          "[gpu][coalescing]") {
+  for (const DType dtype : {f16, bf16}) {
+    INFO(name(dtype));
+    const Tensor x = leaf({64, 768}, dtype),
+                 target = remainder(arange(64.0), 7).to(i64).to(kDevice);
+    const auto loss = [&] {
+      const amp::autocast on({.dtype = dtype});
+      return cross_entropy(x, target);
+    };
+    check_op("cross_entropy of 16 bits", x, {}, loss);
+    const SectorLog log;
+    loss().backward();
+    CHECK(static_cast<double>(log.loads().fewest * 32) < 2.8 * static_cast<double>(bytes_of(x)));
+    CHECK(static_cast<double>(log.stores().fewest * 32) < 1.5 * static_cast<double>(bytes_of(x)));
+  }
+}
+
 TEST_CASE("batch norm loads and stores adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {f32, bf16})
     for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {

@@ -1,6 +1,8 @@
 // Captured training steps have the same bits as eager steps, at every level and with both scalers.
 #include <mezzo.h>
 
+#include <cmath>
+
 #include "../../optim/step/step_state.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
@@ -367,4 +369,56 @@ TEST_CASE("divergence of captured steps is reported within 100 steps", "[gpu][gr
   CHECK(steps < 10 + 2 * optim::StepState::kPollSteps);
   step(good);
   CHECK(optimizer.last_result() == optim::StepResult::stepped);
+}
+
+TEST_CASE("a captured step casts the outputs of a model that are read after it", "[gpu][graph]") {
+  NEED_DEVICE();
+  const std::string level = GENERATE("O2", "O5");
+  manual_seed(7);
+  Net net;
+  net.to(kDevice);
+  const auto session = amp::initialize(net, {.opt_level = level, .verbosity = 0});
+  std::vector<Tensor> held;
+  const auto run = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    const Tensor y = net(in[0]), other = net(in[0] * 2.0);
+    held = {other};
+    return {cross_entropy(y, in[1]), y, cross_entropy(other, in[1]), y.slice(1, 1, 3)};
+  };
+  gpu::CapturedStep step(run, {kDevice});
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<Tensor> in = batch(8, false), got = step(in);
+    const std::vector<Tensor> expected = run(in);
+    INFO(level << " " << i);
+    for (std::size_t k = 0; k < got.size(); ++k)
+      CHECK(got[k].to_vector<double>() == expected[k].to_vector<double>());
+    step(in);
+    CHECK(held[0].to_vector<double>() == net(in[0] * 2.0).to_vector<double>());
+    (void)run(in);
+  }
+  CHECK(step.captures() == 1);
+}
+
+TEST_CASE("an output that was never read is read before a capture, not in it", "[gpu][graph]") {
+  NEED_DEVICE();
+  manual_seed(8);
+  Net net;
+  net.to(kDevice);
+  const auto session = amp::initialize(net, {.opt_level = "O2", .verbosity = 0});
+  const std::vector<Tensor> in = batch(8, false);
+  const Tensor y = net(in[0]);
+  Tensor twice, loss;
+  const auto step = [&] {
+    loss = cross_entropy(y, in[1]);
+    twice = y * 2.0;
+  };
+  gpu::Graph graph;
+  CHECK_THROWS_WITH_AS_TEXT(graph.capture(kDevice, step), StateError,
+                            "a 16-bit result is first read as f32");
+  step();
+  const std::vector<double> expected = twice.to_vector<double>();
+  graph.capture(kDevice, step);
+  graph.replay();
+  CHECK(twice.to_vector<double>() == expected);
+  CHECK(y.to_vector<double>()[0] * 2 == expected[0]);
+  CHECK(std::isfinite(loss.item<double>()));
 }

@@ -172,3 +172,32 @@ TEST_CASE("a bad index is reported when its stream is synchronised, and not lost
     gpu::synchronize(kDevice);  // reported only once
   }
 }
+
+TEST_CASE("an output of a model that another stream reads first", "[gpu][stream]") {
+  const nn::Linear net{16, 500};
+  net.to(kDevice);
+  const auto session = amp::initialize(net, {.opt_level = "O2", .verbosity = 0});
+  const Tensor x = rand({9, 16}).to(kDevice),
+               target = zeros({9}, {.dtype = i64, .device = kDevice});
+  const std::vector<double> expected = values(net(x).detach() * 6);
+  const double loss = cross_entropy(net(x), target).item<double>();
+  for (int i = 0; i < 3; ++i) {
+    gpu::synchronize(kDevice);
+    const LateWork late;
+    const Stream main = Stream::main(kDevice), side(kDevice);
+    const Tensor y = net(x).detach();
+    Tensor on_side, on_main, loss_on_side;
+    side.wait_stream(main);
+    {
+      const StreamScope scope(side);
+      loss_on_side = cross_entropy(y, target);
+      on_side = y * 6;
+    }
+    on_main = y * 6;
+    main.wait_stream(side);
+    gpu::record_stream(on_side, main);
+    CHECK(values(on_main) == expected);
+    CHECK(values(on_side) == expected);
+    CHECK(loss_on_side.item<double>() == loss);
+  }
+}

@@ -7,6 +7,7 @@
 
 #include "../../../tensor/ops/elementwise/loss_terms.h"
 #include "../../../tensor/ops/norm/softmax_line_cpu.h"
+#include "../../../tensor/ops/shape/copy.h"
 #include "../../attach.h"
 #include "../../runtime/index_errors.h"
 #include "../line_piece.h"
@@ -277,18 +278,61 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 // ---- lines that are rows of packs, without class weights ----------------------------------------
 
-/** line_loss_kernel, or piece_state_kernel for lines of several parts. */
-template <class T>
+/** RowPacks<float, 1> of a row whose elements are of T, 16 bits, and are widened when they are
+ *  loaded: half a pack of T is one of f32. */
+template <class T> struct WidenedPacks {
+  static constexpr int kWidth = kPerPack<float>;
+  const T* row;
+  int lanes, lane, packs, held = -1;
+  Pack<std::uint32_t, 2> pack[kHeldPacks];
+
+  __device__ WidenedPacks(const Team& team, int its_packs, const T* its_row)
+      : row(its_row), lanes(team.lanes), lane(team.lane), packs(team.has_row ? its_packs : 0) {}
+
+  template <class F> __device__ void for_each(F&& f) {
+#pragma unroll 1
+    for (int chunk = 0; chunk < packs; chunk += kHeldPacks * lanes) {
+      if (chunk != held) load(chunk);
+#pragma unroll
+      for (int j = 0; j < kHeldPacks; ++j) {
+        const int at = chunk + j * lanes + lane;
+        if (at >= packs) break;
+        float whole[kPerPack<T>], values[1][kWidth];
+        widen<T>({pack[j].item[0], pack[j].item[1], 0, 0}, whole);
+        copy_values<kWidth>(whole, values[0]);
+        f(j, at * kWidth, values);
+      }
+    }
+  }
+
+ private:
+  __device__ void load(int chunk) {
+    held = chunk;
+#pragma unroll
+    for (int j = 0; j < kHeldPacks; ++j) {
+      const int at = chunk + j * lanes + lane;
+      if (at < packs) pack[j] = reinterpret_cast<const Pack<std::uint32_t, 2>*>(row)[at];
+    }
+  }
+};
+
+/** The packs of a row of T, computed with in C: T, or f32. */
+template <class T, class C>
+using ScorePacks = std::conditional_t<std::is_same_v<T, C>, RowPacks<T, 1>, WidenedPacks<T>>;
+
+/** line_loss_kernel, or piece_state_kernel for lines of several parts. With C = f32 the results
+ *  have the bits of scores that were converted to f32 first. */
+template <class T, class C>
 __global__ void __launch_bounds__(kTeamThreads)
     packed_loss_kernel(const __grid_constant__ Scores s, const RowParts lines,
                        LineState<float>* states, const Results<float> out) {
-  constexpr int kWidth = kPerPack<T>;
+  constexpr int kWidth = kPerPack<C>;
   MZ_SHARED(float, room, kTeamWarps);
   const PartTeam team(lines);
-  RowPacks<T, 1> x(
+  ScorePacks<T, C> x(
       team, team.packs,
       static_cast<const T*>(s.x.data) + team.whole_row * s.lines.length + team.first_pack * kWidth);
-  MaxSum<T> own;
+  MaxSum<C> own;
   x.for_each([&](int, int, const float(&v)[1][kWidth]) { own.add(v[0]); });
   own = own.of_all(team, room);
   LineState<float> state{own.max, own.sum};
@@ -306,12 +350,12 @@ __global__ void __launch_bounds__(kTeamThreads)
   states[team.row] = state;
 }
 
-/** backward_kernel with a gradient of G. */
-template <class T, class G>
+/** backward_kernel with a gradient of G; C as in packed_loss_kernel. */
+template <class T, class C, class G>
 __global__ void __launch_bounds__(kTeamThreads)
     packed_gradient_kernel(const __grid_constant__ Scores s, const RowParts lines, const Array g,
                            bool one_g, const float* stats, const float* divisor, G* gx) {
-  constexpr int kWidth = kPerPack<T>;
+  constexpr int kWidth = kPerPack<C>;
   const PartTeam team(lines);
   if (!team.has_row) return;
   const std::int64_t base = team.whole_row * s.lines.length + team.first_pack * kWidth;
@@ -322,12 +366,12 @@ __global__ void __launch_bounds__(kTeamThreads)
   const float keep = static_cast<float>(s.keep), spread = static_cast<float>(s.spread);
   const float factor = (keep + spread * static_cast<float>(s.lines.length)) * scale / sum;
   const int target = counts ? static_cast<int>(t) - team.first_pack * kWidth : -1;
-  RowPacks<T, 1> x(team, team.packs, static_cast<const T*>(s.x.data) + base);
+  ScorePacks<T, C> x(team, team.packs, static_cast<const T*>(s.x.data) + base);
   x.for_each([&](int, int at, const float(&v)[1][kWidth]) {
     float value[kWidth];
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) {
-      value[k] = packed_exp<T>(v[0][k] - max) * factor - spread * scale;
+      value[k] = packed_exp<C>(v[0][k] - max) * factor - spread * scale;
       if (at + k == target) value[k] -= keep * scale;
       if (!counts) value[k] = 0;
     }
@@ -335,16 +379,19 @@ __global__ void __launch_bounds__(kTeamThreads)
   });
 }
 
-/** The operands as kernel arguments; the tensors own their memory. */
+/** The operands as kernel arguments; the tensors own their memory. `compute` is the dtype of the
+ *  scores; those in memory may have 16 bits, of which f32 scores are the exact values. */
 struct EntropyOperands {
   Tensor x, target, weight;
+  DType compute;
   Scores scores;
 
   EntropyOperands(const Tensor& scores_tensor, const Tensor& targets, const Tensor& weights,
                   const op::CrossEntropyAttrs& attrs)
-      : x(row_major(scores_tensor)),
+      : x(row_major(op::late_source(scores_tensor))),
         target(row_major(targets)),
         weight(row_major(weights)),
+        compute(scores_tensor.dtype()),
         scores{.lines = lines_along(x.shape(), op::class_dim(x.shape())),
                .x = Array(x),
                .target = Array(target),
@@ -358,9 +405,11 @@ struct EntropyOperands {
                .bad = nullptr} {}
 };
 
-/** Returns true if the kernels on packs take the lines. */
-bool in_packs(const Scores& s) {
-  return s.lines.inner == 1 && !s.weight.data && have_packs(s.lines.length, {s.x});
+/** Returns true if the kernels on packs of `compute` take the lines. */
+bool in_packs(const Scores& s, DType compute) {
+  const std::size_t bytes = 16 / item_size(compute) * item_size(s.x.dtype);  // of a pack's elements
+  return s.lines.inner == 1 && !s.weight.data && are_packs(s.lines.length, compute) &&
+         reinterpret_cast<std::uintptr_t>(s.x.data) % bytes == 0;
 }
 
 /** Calls run(states) to compute the states of `parts` parts of each line, and launches the
@@ -379,13 +428,15 @@ void put_losses_of_parts(const Scores& scores, std::int64_t parts, const Results
 }
 
 /** put_line_losses for rows of packs. */
-void put_packed_losses(const Scores& scores, const Results<float>& results, Device device) {
-  const RowParts lines = RowParts::of(scores.lines.count, scores.lines.length, scores.x.dtype);
+void put_packed_losses(const Scores& scores, DType compute, const Results<float>& results,
+                       Device device) {
+  const RowParts lines = RowParts::of(scores.lines.count, scores.lines.length, compute);
   const auto run = [&](LineState<float>* states) {
-    visit_packed(scores.x.dtype, [&]<class T>(std::type_identity<T>) {
-      launch(&packed_loss_kernel<T>, lines.teams.grid(), current_stream(device), scores, lines,
-             states, results);
-    });
+    visit_packed(scores.x.dtype, compute,
+                 [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
+                   launch(&packed_loss_kernel<T, C>, lines.teams.grid(), current_stream(device),
+                          scores, lines, states, results);
+                 });
   };
   if (lines.parts == 1) return run(nullptr);
   put_losses_of_parts(scores, lines.parts, results, device, run);
@@ -393,9 +444,11 @@ void put_packed_losses(const Scores& scores, const Results<float>& results, Devi
 
 /** Launches the computation of every line's loss. */
 template <class C>
-void put_line_losses(const Scores& scores, const Results<C>& results, Device device) {
+void put_line_losses(const EntropyOperands& held, const Results<C>& results, Device device) {
+  const Scores& scores = held.scores;
   if constexpr (std::is_same_v<C, float>)
-    if (in_packs(scores)) return put_packed_losses(scores, results, device);
+    if (in_packs(scores, held.compute))
+      return put_packed_losses(scores, held.compute, results, device);
   const Lines& lines = scores.lines;
   const runtime::Stream stream = current_stream(device);
   const Pieces pieces = pieces_of(lines);
@@ -439,7 +492,7 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
     if (are_few(lines))
       return launch(&few_lines_kernel<C>, {.blocks = 1, .threads = lines.spread.threads()}, stream,
                     held.scores, lines.blocks(), results);
-    put_line_losses(held.scores, results, device);
+    put_line_losses(held, results, device);
     if (attrs.reduction != Reduction::none) put_total(count, results, device);
   });
 }
@@ -449,17 +502,20 @@ void backward(Inputs in, Outputs out, const op::CrossEntropyBackward::Attrs& att
   const Tensor g = row_major(in[0]);
   const Lines& lines = held.scores.lines;
   const runtime::Stream stream = current_stream(in[1].device());
-  const bool is_stored = attrs.result == in[1].dtype() ||
-                         (in[1].dtype() == DType::f32 && item_size(attrs.result) == 2);
-  if (in_packs(held.scores) && is_stored) {
-    const RowParts packed = RowParts::of(lines.count, lines.length, in[1].dtype());
-    return visit_packed(in[1].dtype(), [&]<class T>(std::type_identity<T>) {
-      visit_packed(attrs.result, [&]<class G>(std::type_identity<G>) {
-        if constexpr (std::is_same_v<T, G> || std::is_same_v<T, float>)
-          launch(&packed_gradient_kernel<T, G>, packed.teams.grid(), stream, held.scores, packed,
-                 Array(g), attrs.reduction != Reduction::none, in[4].template data<float>(),
-                 in[5].template data<float>(), out[0].template data<G>());
-      });
+  const DType compute = held.compute, of_scores = held.scores.x.dtype;
+  const bool is_stored = attrs.result == compute || attrs.result == of_scores ||
+                         (of_scores == DType::f32 && item_size(attrs.result) == 2);
+  if (in_packs(held.scores, compute) && is_stored) {
+    const RowParts packed = RowParts::of(lines.count, lines.length, compute);
+    const auto run = [&]<class T, class C, class G>(std::type_identity<T>, std::type_identity<C>,
+                                                    std::type_identity<G>) {
+      if constexpr (std::is_same_v<G, C> || std::is_same_v<G, T> || std::is_same_v<T, float>)
+        launch(&packed_gradient_kernel<T, C, G>, packed.teams.grid(), stream, held.scores, packed,
+               Array(g), attrs.reduction != Reduction::none, in[4].template data<float>(),
+               in[5].template data<float>(), out[0].template data<G>());
+    };
+    return visit_packed(of_scores, compute, [&](auto scores_type, auto computed) {
+      visit_packed(attrs.result, [&](auto result) { run(scores_type, computed, result); });
     });
   }
   const Pieces pieces = pieces_of(lines);

@@ -13,6 +13,7 @@
 #include "../elementwise/loss_terms.h"
 #include "../index/classes_cpu.h"
 #include "../norm/softmax_line_cpu.h"
+#include "../shape/copy.h"
 
 namespace mezzo {
 
@@ -92,7 +93,7 @@ template <class C> struct Smoothing {
 };
 
 template <class C> void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
-  const Tensor x = row_major(in[0]);
+  const Tensor x = row_major(op::late_source(in[0]));
   const ClassTargets<C> targets("cross_entropy", in[1], in[2], x.shape()[op::class_dim(x.shape())],
                                 attrs.ignore_index);
   const Smoothing<C> smoothing(attrs.label_smoothing, targets);
@@ -124,7 +125,7 @@ template <class C> void forward(Inputs in, Outputs out, const op::CrossEntropyAt
 }
 
 template <class C> void backward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
-  const Tensor x = row_major(in[1]);
+  const Tensor x = row_major(op::late_source(in[1]));
   const ClassTargets<C> targets("cross_entropy", in[2], in[3], x.shape()[op::class_dim(x.shape())],
                                 attrs.ignore_index);
   const Smoothing<C> smoothing(attrs.label_smoothing, targets);

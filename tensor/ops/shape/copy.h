@@ -108,6 +108,18 @@ struct ToDevice {
 /** Runs the kernel of To: converts x to the dtype of y, which has the same layout. */
 void convert_to(const Tensor& x, Tensor& y);
 
+/** Returns x, which is of 16 bits, in f32, with the gradient and the bits of x.to(f32). Where that
+ *  is possible the conversion waits until the memory of the result is first asked for; it never
+ *  happens if only kernels that call late_source() read the result. Until then the elements of x
+ *  must stay as they are. Errors of the conversion, or of late_source(): StateError if x was
+ *  written meanwhile; CapturePostponed if x was converted before the capture that reads it. */
+MZ_API Tensor late_to_f32(const Tensor& x);
+
+/** Returns the 16-bit tensor that late_to_f32() will convert to x, or to the tensor that x is a
+ *  view of, with the shape and strides of x; x itself if there is none, or if this thread's work
+ *  goes into another queue than the main one. For kernels that widen what they read. */
+Tensor late_source(const Tensor& x);
+
 using CopyOps = type_list<Clone, Copy, CopyAcross, Fill, To, ToDevice>;
 
 }  // namespace mezzo::op
