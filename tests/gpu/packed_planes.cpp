@@ -1,4 +1,4 @@
-// Batch norm, group norm and max pooling on 16-byte packs, on any device: row-major and
+// Batch norm, group norm and pooling on 16-byte packs, on any device: row-major and
 // channels-last, in training and in evaluation.
 #include "../support/catch.h"
 #include "../support/same_bits.h"
@@ -49,6 +49,27 @@ void check_max_pool(const Tensor& x, bool channels_last, const MaxPoolOptions& o
   packed::check({x}, [&](const std::vector<Tensor>& t) {
     return max_pool2d(channels_last ? t[0].to(MemoryFormat::channels_last) : t[0], 3, options);
   });
+}
+
+/** Checks means of windows and means that divide the image, or nearly. */
+void check_mean_pools(const Tensor& x, bool channels_last) {
+  const auto check = [&](auto pool) {
+    packed::check({x}, [&](const std::vector<Tensor>& t) {
+      return pool(channels_last ? t[0].to(MemoryFormat::channels_last) : t[0]);
+    });
+  };
+  for (const AvgPoolOptions& options :
+       {AvgPoolOptions{},
+        {.stride = 1},
+        {.stride = 2, .padding = 1},
+        {.stride = 2, .padding = 1, .count_include_pad = false},
+        {.stride = {3, 2}, .padding = {0, 1}, .ceil_mode = true},
+        {.stride = 2, .padding = 1, .ceil_mode = true, .count_include_pad = false},
+        {.divisor_override = 7}})
+    check([&](const Tensor& t) { return avg_pool2d(t, 3, options); });
+  check([](const Tensor& t) { return avg_pool2d(t, {1, 4}, {.stride = {2, 3}}); });
+  for (const WindowSizes& sizes : {WindowSizes{1}, WindowSizes{2}, WindowSizes{3, 4}})
+    check([&](const Tensor& t) { return adaptive_avg_pool2d(t, sizes); });
 }
 
 }  // namespace
@@ -132,6 +153,31 @@ TEST_CASE("gradients of max pooling agree with the CPU's in f64", "[gpu][packed]
           check_max_pool(x, channels_last, {.stride = {3, 2}, .padding = 1, .dilation = {2, 1}});
         }
       }
+}
+
+TEST_CASE("means of windows of planes agree with the CPU's in f64", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(44);
+  for (const DType dtype : kDtypes)
+    for (const bool channels_last : {false, true})
+      for (const Shape& shape : {Shape{2, 16, 9, 8}, Shape{1, 5, 12, 8}, Shape{3, 8, 4, 4},
+                                 Shape{2, 27, 13, 7}, Shape{0, 8, 6, 8}})
+        check_mean_pools(randn(shape).to(dtype), channels_last);
+}
+
+TEST_CASE("means of windows take large divisors and sums that overflow", "[gpu][packed]") {
+  NEED_DEVICE();
+  const Tensor x = full({1, 8, 4, 4}, 0x1p30).to(kDevice);
+  constexpr std::int64_t kDivisor = (std::int64_t{1} << 32) + (std::int64_t{1} << 31);
+  for (const bool channels_last : {false, true}) {
+    const Tensor image = channels_last ? x.to(MemoryFormat::channels_last) : x;
+    for (const double mean :
+         avg_pool2d(image, 2, {.divisor_override = kDivisor}).to(cpu).to_vector<double>())
+      CHECK(mean == Approx(0x1p32 / static_cast<double>(kDivisor)));
+    const Tensor large = full_like(image, 3e38);
+    for (const double mean : avg_pool2d(large, 2).to(cpu).to_vector<double>())
+      CHECK(mean == Approx(3e38));
+  }
 }
 
 namespace {

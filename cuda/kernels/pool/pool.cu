@@ -372,7 +372,7 @@ template <class F>
 bool visit_means(const Pooling& pool, DType dtype, std::int64_t elements, bool aligned, F&& f) {
   const PoolAttrs& a = pool.attrs;
   if (!is_plane(pool, elements) || (!is_low(dtype) && dtype != DType::f32) ||
-      a.kernel[1] * a.kernel[2] > std::int64_t{1} << 30)
+      std::max(a.kernel[1] * a.kernel[2], a.divisor) > std::int64_t{1} << 30)
     return false;
   visit_plane(pool, dtype, aligned, [&](auto type, auto width, const PlanePooling& plane) {
     f(type, width, PlaneMeans{plane, static_cast<std::uint32_t>(a.divisor), a.count_include_pad});
