@@ -1,104 +1,19 @@
 // Whether the kernels of training steps fill a GPU: dry runs record their grids at realistic sizes.
 // Calls of cuBLASLt and cuDNN are not included.
-#include <mezzo.h>
-
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "../../samples/nets/char_gpt.h"
-#include "../../samples/nets/lenet.h"
-#include "../../samples/nets/mlp.h"
-#include "../emulator/fill.h"
-#include "../emulator/memory.h"
 #include "../support/catch.h"
-#include "attention.h"
-#include "unverified.h"
+#include "dry_steps.h"
 
-using namespace mezzo;
-using attention::kDevice;
-using emulator::Launch;
+using namespace dry_steps;
 
 namespace {
 
 /** With fewer blocks, multiprocessors are idle or have a single block. */
 constexpr std::int64_t kEnoughBlocks = 2 * emulator::kMultiprocessors;
-
-/** A dry run on a device with more memory than the host, until the end of the scope. */
-struct LargeDryRun {
-  Unverified libraries;  // kernels compute nothing to compare
-
-  LargeDryRun() {
-    empty_cache(kDevice);
-    emulator::set_memory_size(std::size_t{60} << 30);
-  }
-  ~LargeDryRun() {
-    empty_cache(kDevice);
-    emulator::set_memory_size(std::size_t{16} << 30);
-  }
-  LargeDryRun(const LargeDryRun&) = delete;
-  LargeDryRun& operator=(const LargeDryRun&) = delete;
-
-  /** Creates the cached unit gradients, and the counters of kernels that join sums, before the dry
-   *  run, in which kernels do nothing. */
-  static bool make_cached() {
-    for (const DType dtype : {f16, bf16, f32, f64})
-      (ones({}, {.dtype = dtype, .device = kDevice, .requires_grad = true}) * 1.0).backward();
-    const Tensor x = ones({2, 64}, {.dtype = bf16, .device = kDevice});
-    const nn::LayerNorm norm{64};
-    norm.to(kDevice);
-    sum(norm(x)).backward();
-    return true;
-  }
-  bool has_cached = make_cached();
-  emulator::DryRun dry;
-  attention::OwnKernels own;  // library results cannot be verified in a dry run
-};
-
-using Loss = std::function<Tensor(const Tensor& y, const Tensor& target)>;
-
-/** Returns the launches of the second training step of a net at O2. */
-template <class Net>
-std::vector<Launch> step_of(const Net& net, const Tensor& x, const Tensor& target,
-                            const Loss& loss) {
-  net.to(kDevice);
-  optim::FusedAdam optimizer(net.parameters(), {.lr = 1e-3});
-  const auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
-  const auto step = [&] {
-    optimizer.zero_grad();
-    amp::scale_loss(loss(net(x), target), optimizer,
-                    [](const Tensor& scaled) { scaled.backward(); });
-    optimizer.step();
-  };
-  step();
-  const emulator::FillLog log;
-  step();
-  return log.launches;
-}
-
-Tensor classes(const Shape& shape) { return zeros(shape, {.dtype = i64, .device = kDevice}); }
-Tensor entropy(const Tensor& y, const Tensor& target) { return cross_entropy(y, target); }
-Tensor entropy_of_characters(const Tensor& y, const Tensor& target) {
-  return cross_entropy(y.flatten(0, 1), target.flatten());
-}
-
-std::vector<Launch> gpt_step(const samples::CharGptOptions& options, std::int64_t batch) {
-  const Tensor x = classes({batch, options.block});
-  return step_of(samples::CharGpt(options), x, x, entropy_of_characters);
-}
-
-std::vector<Launch> resnet_step(MemoryFormat format) {
-  const nn::models::ResNet net = nn::models::resnet50({.zero_init_residual = true});
-  net.to(format);
-  return step_of(net, zeros({256, 3, 224, 224}, {.device = kDevice}).to(format), classes({256}),
-                 entropy);
-}
-
-template <class Net> std::vector<Launch> digits_step(const Net& net, std::int64_t batch) {
-  return step_of(net, zeros({batch, 1, 28, 28}, {.device = kDevice}), classes({batch}), entropy);
-}
 
 /** A kernel whose work in these nets is too small to fill a GPU. */
 struct Small {
@@ -253,14 +168,12 @@ TEST_CASE("the kernels of training steps fill a GPU", "[gpu][fill]") {
       most[kernel] = std::max(most[kernel], blocks);
     }
   };
-  check("MLP", digits_step(samples::Mlp(4096), 512));
-  check("LeNet", digits_step(samples::LeNet(32), 1024));
-  check("char-GPT", gpt_step({}, 64));
-  check(
-      "GPT-2",
-      gpt_step({.vocabulary = 50304, .block = 1024, .layers = 12, .heads = 12, .width = 768}, 16));
-  check("ResNet-50", resnet_step(MemoryFormat::channels_last));
-  check("ResNet-50, row-major", resnet_step(MemoryFormat::contiguous));
+  check("MLP", digits_step(samples::Mlp(4096), 512, "O2"));
+  check("LeNet", digits_step(samples::LeNet(32), 1024, "O2"));
+  check("char-GPT", gpt_step({}, 64, "O2"));
+  check("GPT-2", gpt_step(kGpt2, 16, "O2"));
+  check("ResNet-50", resnet_step(MemoryFormat::channels_last, "O2"));
+  check("ResNet-50, row-major", resnet_step(MemoryFormat::contiguous, "O2"));
   for (const Small& small : kSmall) {  // the list has no entries too many
     INFO(small.kernel);
     CHECK(most[small.kernel] == small.blocks);
