@@ -1,9 +1,10 @@
-"""Checks that a second compiler has no warnings for any file of the build.
+"""Checks that a second compiler has no warnings for any file of the library and the samples.
 
-Usage: second_compiler.py BUILD_DIR COMPILER
+Usage: second_compiler.py BUILD_DIR COMPILER [--tests]
 
-Reads compile_commands.json and parses each file once with its own options, except kernels that the
-build has translated for the emulated device, which nvcc parses. The library's sources are parsed
+Reads compile_commands.json and parses each file once with its own options. With --tests it parses
+the tests, too, which takes twice as long, except kernels that the build has translated for the
+emulated device, which nvcc parses. The library's sources are parsed
 without the precompiled header of the build, so that a missing #include fails here: only headers
 that a file reaches by its own includes are precompiled.
 """
@@ -91,7 +92,11 @@ def settings_of(entry):
     return tuple(word for word in options_of(entry) if not word.startswith('-I'))
 
 
-def main(build, compiler):
+def is_test(entry):
+    return (ROOT / 'tests') in (Path(entry['directory']) / entry['file']).resolve().parents
+
+
+def main(build, compiler, *options):
     if shutil.which(compiler) is None:
         skip(f'{compiler} is not here')
     entries = json.loads((Path(build) / 'compile_commands.json').read_text(encoding='utf-8'))
@@ -99,6 +104,7 @@ def main(build, compiler):
         entry['file']: entry
         for entry in entries
         if not entry['output'].endswith('.gch') and not entry['file'].startswith('tests/emulator/')
+        and ('--tests' in options or not is_test(entry))
     }.values()
     with tempfile.TemporaryDirectory() as folder:
         additions = with_headers(compiler, entries, folder) if 'clang' in compiler else {}

@@ -27,11 +27,15 @@ struct PoolAttrs {
   std::int64_t divisor = 0;       // means: divide by this; 0: by the number of elements
   PoolPositions positions = PoolPositions::in_plane;  // maxima
 
-  /** Returns true if the positions in a window are at most 255. Adaptive windows vary in size. */
+  /** Returns true if the positions in a window are at most 255. Adaptive windows vary in size. The
+   *  numbers need not be checked yet. */
   bool window_fits_a_byte() const {
-    constexpr std::int64_t kMost = 256;
-    const auto [d, h, w] = kernel;
-    return !adaptive && d <= kMost && h <= kMost && w <= kMost && d * h * w <= kMost;
+    std::int64_t size = 1;
+    for (const std::int64_t side : kernel) {
+      if (side < 1 || side > 256) return false;
+      size *= side;
+    }
+    return !adaptive && size <= 256;
   }
 };
 
