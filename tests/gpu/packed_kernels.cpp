@@ -96,10 +96,8 @@ TEST_CASE("softmax, cross entropy and sums of whole packs take the kernels on pa
     CHECK(packed_in([&] { sum(rows_of({3, 5, 8}, dtype), 1); }) == 0);  // too few packs
     CHECK(packed_in([&] { sum(rows_of({3, 49, 256}, dtype), 1); }) == 1);
     const Tensor image = rows_of({3, 256, 7, 7}, dtype).to(MemoryFormat::channels_last);
-    for (const std::vector<std::int64_t>& dims :
-         {std::vector<std::int64_t>{2, 3}, {0, 2, 3}, {1}, {0, 1, 2, 3}})
+    for (const std::vector<std::int64_t>& dims : {std::vector<std::int64_t>{2, 3}, {0, 1, 2, 3}})
       CHECK(packed_in([&] { mean(image, dims); }) == 1);
-    CHECK(packed_in([&] { mean(image, 2); }) == 0);  // the results are in another order
     const auto reductions = [](const Tensor& x) {
       return packed_in([&] {
         amax(x, 1);

@@ -168,7 +168,7 @@ bool sum_columns(const PackView& view, const Tensor& input, std::uint32_t dims,
   const PackColumns columns(matrices, view.reduced.count, width / elements_per_pack(input.dtype()));
   if (matrices > 1 && columns.rows * columns.lanes < kTeamThreads)
     return false;  // too few packs for the threads of a block
-  const Tensor x = aligned(row_major(view.x));
+  const Tensor x = view.packed();
   const Device device = x.device();
   visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
     reduce_chunks(reduction_of(input, dims), view.kept.count, columns.chunks, sum, device,
@@ -183,7 +183,7 @@ bool sum_columns(const PackView& view, const Tensor& input, std::uint32_t dims,
 /** Sums rows and columns of packs; returns false for other sums. */
 bool sum_packs(const Tensor& x, std::uint32_t dims, const PackedSum& sum) {
   const PackView view(x, dims);
-  return view.serves && (reduce_rows(view, x, dims, sum) || sum_columns(view, x, dims, sum));
+  return reduce_rows(view, x, dims, sum) || sum_columns(view, x, dims, sum);
 }
 
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {

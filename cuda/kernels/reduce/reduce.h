@@ -198,32 +198,35 @@ template <class Better, class C> __device__ Found<C> first_best(Found<C> a, Foun
 
 // ---- rows of packs ------------------------------------------------------------------------------
 
-/** The dimensions of a reduction in the order of memory. */
+/** The dimensions of a reduction in an order of memory that depends on the shape and the dtype
+ *  alone, and so do the bits of results: other layouts are copied. Rows run along the last
+ *  dimension; means of images along channels, if positions are not whole packs and channels are. */
 struct PackView {
-  Tensor x;              // row-major, or other than channels-last
-  Axes kept, reduced;    // of row-major elements
-  bool serves = true;    // the results have the order of the kept dimensions
-  bool in_order = true;  // the elements of a result have the order of the operand's dimensions
+  Axes kept, reduced;  // of the elements of packed()
 
-  /** The axes depend on the shape and on whether x is channels-last, and so do bits: other layouts
-   *  are copied. */
-  PackView(const Tensor& input, std::uint32_t dims) : x(input) {
-    const int rank = input.dim();
-    const bool at_end = (rank == 4 || rank == 5) && !input.is_contiguous() &&
-                        input.is_contiguous(MemoryFormat::channels_last);
-    if (at_end) x = channels_at_end(input);
-    const Strides strides = contiguous_strides(x.shape());
-    for (int i = 0; i < rank; ++i) {
-      // channels are dimension 1 of the operand, and the last one here
-      const int dim = !at_end || i == 0 ? i : i == rank - 1 ? 1 : i + 1;
-      const bool is_reduced = (dims >> dim & 1) != 0;
-      (is_reduced ? reduced : kept).push(x.shape()[i], strides[i]);
-      if (!at_end || dim < 2) continue;
-      const bool reduces_channels = (dims >> 1 & 1) != 0;
-      if (!is_reduced && !reduces_channels) serves = false;
-      if (is_reduced && reduces_channels) in_order = false;
-    }
+  PackView(const Tensor& input, std::uint32_t dims) : input_(input) {
+    const bool is_image = input.dim() == 4 || input.dim() == 5;
+    const std::uint32_t positions = (1u << input.dim()) - 4;  // dimensions 2 and up
+    at_end_ = is_image && dims == positions && input.numel() > 0 &&
+              are_packs(input.size(1), input.dtype()) &&
+              !are_packs(input.numel() / (input.size(0) * input.size(1)), input.dtype());
+    const MemoryFormat format = at_end_ ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+    const auto dim = [&](int place) { return dim_at(format, input.dim(), place); };
+    Shape shape = input.shape();
+    for (int i = 0; i < input.dim(); ++i) shape[i] = input.shape()[dim(i)];
+    const Strides strides = contiguous_strides(shape);
+    for (int i = 0; i < input.dim(); ++i)
+      ((dims >> dim(i) & 1) != 0 ? reduced : kept).push(shape[i], strides[i]);
   }
+  /** Returns the elements in that order, aligned. */
+  Tensor packed() const {
+    return aligned(at_end_ ? channels_at_end(to_format(input_, MemoryFormat::channels_last))
+                           : row_major(input_));
+  }
+
+ private:
+  Tensor input_;
+  bool at_end_ = false;
 };
 
 /** Returns the state of the calling thread's packs of a row, whose first element is `first` of the
@@ -291,7 +294,7 @@ bool reduce_rows(const PackView& view, const Tensor& input, std::uint32_t dims, 
   if (kept.count == 0 || kept.rank > 1 || reduced.rank != 1 || reduced.strides[0] != 1 ||
       !are_packs(reduced.count, input.dtype()))
     return false;
-  const Tensor x = aligned(row_major(view.x));
+  const Tensor x = view.packed();
   const Device device = x.device();
   const RowParts rows = RowParts::of(kept.count, reduced.count, x.dtype());
   visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
@@ -307,8 +310,7 @@ bool reduce_rows(const PackView& view, const Tensor& input, std::uint32_t dims, 
 /** Does the same as reduce(), on packs where the elements of a result are adjacent in memory. */
 template <class R> void reduce_packed(const Tensor& x, std::uint32_t dims, const R& r) {
   if constexpr (std::is_same_v<typename R::Value, float>)
-    if (const PackView view(x, dims); view.serves && view.in_order && reduce_rows(view, x, dims, r))
-      return;
+    if (reduce_rows(PackView(x, dims), x, dims, r)) return;
   reduce(x, dims, r);
 }
 
