@@ -102,6 +102,7 @@ constexpr InFlight kInFlight[] = {
     {"relu_mask_kernel", 16},
     {"segment_sums_kernel", 64, "", true},
     {"take_kernel", 0, "loads rows by index, in words of up to 16 bytes"},
+    {"transpose_kernel", 0, "tiles in shared memory: a barrier between loads and stores"},
     {"update_kernel", 32},
     {"whole_backward_kernel", 0, kAnyLayout},
     {"whole_norm_kernel", 0, kAnyLayout},
