@@ -160,8 +160,8 @@ void Restoration::apply() const {
 
 namespace {
 
-/** Returns true if no other tensor has the elements of y, except one that y is a view of and that
- *  only y refers to: then nobody can write them after y is gone. */
+/** Returns true if no other tensor shares the memory of y, except one that y is a view of and that
+ *  only y refers to: then no code can write to the memory after y is destroyed. */
 bool is_unshared(const Tensor& y) {
   if (!y.defined()) return false;
   const GradState* const state = find_grad_state(y);

@@ -68,9 +68,8 @@ struct MZ_API UpdateRow {
 /** Checks and packs the tensors and runs an update. `settings` is an array of the update's
  * Settings, one for each of `tensors`. Items without elements are left out, unless the kernel may
  * count them. If the tensors of an item have different layouts, row-major copies are used, with the
- * same results. Bumps the versions
- * of the written tensors. Errors: ShapeError, DtypeError, DeviceError, Unsupported; nothing is
- * written then. */
+ * same results. Bumps the versions of the written tensors. Errors: ShapeError, DtypeError,
+ * DeviceError, Unsupported; nothing is written then. */
 MZ_API void run_update(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,
                        const UpdateCall& call = {});
 

@@ -16,7 +16,8 @@ namespace mezzo {
 
 class Storage;
 
-/** A write that waits until the memory of a storage is asked for, because often nobody asks. */
+/** A write to the memory of a storage that runs when data() is first called. Saves the write and
+ *  the memory of results that no code reads. */
 class MZ_API LateWrite {
  public:
   virtual ~LateWrite();

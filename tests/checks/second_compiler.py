@@ -4,9 +4,9 @@ Usage: second_compiler.py BUILD_DIR COMPILER [--tests]
 
 Reads compile_commands.json and parses each file once with its own options. With --tests it parses
 the tests, too, which takes twice as long, except kernels that the build has translated for the
-emulated device, which nvcc parses. The library's sources are parsed
-without the precompiled header of the build, so that a missing #include fails here: only headers
-that a file reaches by its own includes are precompiled.
+emulated device, which nvcc parses. The library's sources are parsed without the precompiled header
+of the build, so that a missing #include fails here: only headers that a file reaches by its own
+includes are precompiled.
 """
 import functools
 import json

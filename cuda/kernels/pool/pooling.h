@@ -165,8 +165,34 @@ __device__ inline void take_greater(float value, std::uint32_t place, float& bes
   best_place = better ? place : best_place;
 }
 
-/** Packs that a thread of plane_max_kernel loads before it compares. */
+/** Loads a unit: a pack, or one element. */
+template <int width, class T> __device__ void load_unit(const T* from, float (&values)[width]) {
+  if constexpr (width == 1)
+    values[0] = element_as<float>(*from);
+  else
+    load_values<width>(from, values);
+}
+
+template <int width, class T> __device__ void store_unit(T* to, const float (&values)[width]) {
+  if constexpr (width == 1)
+    *to = element_as<T>(values[0]);
+  else
+    store_values<width>(to, values);
+}
+
+/** Units of a window that a thread loads before it uses the first. */
 inline constexpr std::uint32_t kPlaneLoads = 3;
+
+/** Loads the first `count` of kPlaneLoads units, `step` elements apart. */
+template <int width, class T>
+__device__ void load_units(const T* from, std::uint32_t step, std::uint32_t count,
+                           float (&values)[kPlaneLoads][width]) {
+#pragma unroll
+  for (std::uint32_t n = 0; n < kPlaneLoads; ++n) {
+    if (n >= count) break;
+    load_unit<width>(from + n * step, values[n]);
+  }
+}
 
 /** max_kernel for elements of T in units of `width`: a pack, or 1. Positions of P: in the window in
  *  8 bits, else in the plane; or none. */
@@ -195,14 +221,7 @@ __global__ void __launch_bounds__(kItemThreads)
                           from = ((row * pool.x.in + at_x) * pool.units + to.unit) * width,
                           step = pool.x.dilation * pool.units * width;
       float values[kPlaneLoads][width];
-#pragma unroll
-      for (std::uint32_t n = 0; n < kPlaneLoads; ++n) {
-        if (i + n >= columns.taps) break;
-        if constexpr (width == 1)
-          values[n][0] = element_as<float>(x[from + n * step]);
-        else
-          load_values<width>(x + from + n * step, values[n]);
-      }
+      load_units<width>(x + from, step, columns.taps - i, values);
 #pragma unroll
       for (std::uint32_t n = 0; n < kPlaneLoads; ++n) {
         if (i + n >= columns.taps) break;
@@ -214,12 +233,11 @@ __global__ void __launch_bounds__(kItemThreads)
     }
   }
   const std::uint32_t at = item * width;
+  store_unit<width>(y + at, best);
+  if (!positions) return;
   if constexpr (width == 1) {
-    y[at] = element_as<T>(best[0]);
-    if (positions) positions[at] = static_cast<P>(place[0]);
+    positions[at] = static_cast<P>(place[0]);
   } else {
-    store_values<width>(y + at, best);
-    if (!positions) return;
     if constexpr (kInWindow) {
       Pack<std::uint32_t, width / 4> words;
 #pragma unroll
@@ -281,20 +299,14 @@ __global__ void __launch_bounds__(kItemThreads)
           (((to.plane * pool.y.out + j) * pool.x.out + i) * pool.units + to.unit) * width;
       float values[width];
       std::uint32_t places[width];
-      if constexpr (width == 1)
-        values[0] = element_as<float>(g[at]);
-      else
-        load_values<width>(g + at, values);
+      load_unit<width>(g + at, values);
       load_positions<width>(positions + at, places);
 #pragma unroll
       for (int k = 0; k < width; ++k)
         if (places[k] == own) sum[k] += values[k];
     }
   }
-  if constexpr (width == 1)
-    gx[item] = element_as<T>(sum[0]);
-  else
-    store_values<width>(gx + item * static_cast<std::uint32_t>(width), sum);
+  store_unit<width>(gx + item * static_cast<std::uint32_t>(width), sum);
 }
 
 // ---- means --------------------------------------------------------------------------------------
@@ -335,14 +347,7 @@ __global__ void __launch_bounds__(kItemThreads)
                           from = ((row * pool.x.in + at_x) * pool.units + to.unit) * width,
                           step = pool.units * width;
       float values[kPlaneLoads][width];
-#pragma unroll
-      for (std::uint32_t n = 0; n < kPlaneLoads; ++n) {
-        if (i + n >= columns.taps) break;
-        if constexpr (width == 1)
-          values[n][0] = element_as<float>(x[from + n * step]);
-        else
-          load_values<width>(x + from + n * step, values[n]);
-      }
+      load_units<width>(x + from, step, columns.taps - i, values);
 #pragma unroll
       for (std::uint32_t n = 0; n < kPlaneLoads; ++n) {
         if (i + n >= columns.taps) break;
@@ -361,10 +366,7 @@ __global__ void __launch_bounds__(kItemThreads)
                  ? sum[k] / static_cast<float>(all)
                  : scaled_mean<float>(generic, from_x, Triple{{0, to.y, to.x}}, base);
   }
-  if constexpr (width == 1)
-    y[item] = element_as<T>(sum[0]);
-  else
-    store_values<width>(y + item * static_cast<std::uint32_t>(width), sum);
+  store_unit<width>(y + item * static_cast<std::uint32_t>(width), sum);
 }
 
 /** mean_backward_kernel for elements of T in units of `width`. */
@@ -382,10 +384,7 @@ __global__ void __launch_bounds__(kItemThreads)
       const std::uint32_t at =
           (((to.plane * pool.y.out + j) * pool.x.out + i) * pool.units + to.unit) * width;
       float values[width];
-      if constexpr (width == 1)
-        values[0] = element_as<float>(g[at]);
-      else
-        load_values<width>(g + at, values);
+      load_unit<width>(g + at, values);
       const std::uint32_t all =
           pool.divisor > 0 ? pool.divisor : of_column * pool.counted(pool.x, i);
       const auto count = static_cast<float>(all);
@@ -399,10 +398,7 @@ __global__ void __launch_bounds__(kItemThreads)
       }
     }
   }
-  if constexpr (width == 1)
-    gx[item] = element_as<T>(sum[0]);
-  else
-    store_values<width>(gx + item * static_cast<std::uint32_t>(width), sum);
+  store_unit<width>(gx + item * static_cast<std::uint32_t>(width), sum);
 }
 
 // ---- windows of 2 x 2, side by side -------------------------------------------------------------
