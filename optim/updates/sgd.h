@@ -17,12 +17,14 @@ struct MZ_API SgdUpdate {
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
   using Settings = SgdSettings;
 
-  enum Mode : unsigned { kDecay = 1, kDecayLast = 2, kMomentum = 4, kFirst = 8, kNesterov = 16 };
-  static constexpr unsigned kModes = 32;
+  /** Where weight decay enters; a mode is one of these, plus kPlaces times a kind of momentum. */
+  enum Decay : unsigned { kWithout, kBefore, kAfter };
+  enum Momentum : unsigned { kNoMomentum, kPlain, kNesterov, kFirst, kFirstNesterov };
+  static constexpr unsigned kPlaces = 3, kKinds = 5, kModes = kPlaces * kKinds;
   static unsigned mode(const Settings& s) {
-    const unsigned decay = s.wd_after_momentum ? kDecayLast : kDecay;
-    const unsigned momentum = kMomentum | (s.fresh ? kFirst : 0u) | (s.nesterov ? kNesterov : 0u);
-    return (s.weight_decay != 0 ? decay : 0u) | (s.momentum != 0 ? momentum : 0u);
+    const unsigned decay = s.wd_after_momentum ? kAfter : kBefore;
+    const unsigned kind = kPlain + (s.nesterov ? 1u : 0u) + (s.fresh ? 2u : 0u);
+    return (s.weight_decay != 0 ? decay : 0u) + kPlaces * (s.momentum != 0 ? kind : kNoMomentum);
   }
 
   template <class V, unsigned kMode> struct Formula {
@@ -36,19 +38,20 @@ struct MZ_API SgdUpdate {
           decay(static_cast<V>(s.weight_decay)) {}
 
     MZ_HD void operator()(V& p, V g, V& m) const {
+      constexpr unsigned kDecay = kMode % kPlaces, kKind = kMode / kPlaces;
       g = sign * g;
-      if constexpr ((kMode & kDecay) != 0) g = g + decay * p;
-      if constexpr ((kMode & kMomentum) != 0) {
-        if constexpr ((kMode & kFirst) != 0)
+      if constexpr (kDecay == kBefore) g = g + decay * p;
+      if constexpr (kKind != kNoMomentum) {
+        if constexpr (kKind >= kFirst)
           m = g;
         else
           m = momentum * m + keep * g;
-        if constexpr ((kMode & kNesterov) != 0)
+        if constexpr (kKind == kNesterov || kKind == kFirstNesterov)
           g = g + momentum * m;
         else
           g = m;
       }
-      if constexpr ((kMode & kDecayLast) != 0) g = g + decay * p;
+      if constexpr (kDecay == kAfter) g = g + decay * p;
       p = p - lr * g;
     }
   };

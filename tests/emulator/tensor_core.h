@@ -58,29 +58,52 @@ struct LaneFactors {
   const std::uint32_t *left, *right;
 };
 
+/** The numbers of a warp in mma.m16n8k16. */
+struct WarpProduct {
+  static constexpr unsigned kRows = 16, kColumns = 8, kTerms = 16;
+  float sums[kRows][kColumns], left[kRows][kTerms], right[kTerms][kColumns];
+
+  // Most of the time of emulated products is spent here. All indices are constants of the loops, so
+  // nothing is to be checked.
+  __attribute__((no_sanitize("address", "undefined"))) void multiply() {
+    for (unsigned row = 0; row < kRows; ++row)
+      for (unsigned t = 0; t < kTerms; ++t) {
+        const float factor = left[row][t];
+        for (unsigned column = 0; column < kColumns; ++column)
+          sums[row][column] += factor * right[t][column];
+      }
+  }
+};
+
 /** Multiplies the factors of a warp, whose elements are distributed as PTX documents. */
 template <class T> const char* multiply_factors(const Exchange& all) {
-  constexpr unsigned kRows = 16, kColumns = 8, kTerms = 16;
-  float left[kRows][kTerms], right[kTerms][kColumns];
-  const auto of = [&](unsigned lane) {
-    return *reinterpret_cast<const LaneFactors*>(static_cast<std::uintptr_t>(all.value[lane]));
-  };
+  WarpProduct warp;
   const auto half = [](std::uint32_t word, unsigned i) {
     return static_cast<float>(T::from_bits(static_cast<std::uint16_t>(word >> 16 * i)));
   };
-  for (unsigned lane = 0; lane < kWarp; ++lane)
+  // Calls f(number of the warp, number of the lane) for each of the four sums of each lane.
+  const auto for_each_sum = [&](const auto& f) {
+    for (unsigned lane = 0; lane < kWarp; ++lane) {
+      float* const own =
+          reinterpret_cast<const LaneFactors*>(static_cast<std::uintptr_t>(all.value[lane]))->sums;
+      for (unsigned i = 0; i < 4; ++i)
+        f(warp.sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2], own[i]);
+    }
+  };
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    const LaneFactors& own =
+        *reinterpret_cast<const LaneFactors*>(static_cast<std::uintptr_t>(all.value[lane]));
     for (unsigned i = 0; i < 2; ++i) {
       const unsigned group = lane / 4, term = lane % 4 * 2 + i;
       for (unsigned word = 0; word < 4; ++word)
-        left[group + word % 2 * 8][term + word / 2 * 8] = half(of(lane).left[word], i);
+        warp.left[group + word % 2 * 8][term + word / 2 * 8] = half(own.left[word], i);
       for (unsigned word = 0; word < 2; ++word)
-        right[term + word * 8][group] = half(of(lane).right[word], i);
+        warp.right[term + word * 8][group] = half(own.right[word], i);
     }
-  for (unsigned lane = 0; lane < kWarp; ++lane)
-    for (unsigned i = 0; i < 4; ++i) {
-      const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-      for (unsigned t = 0; t < kTerms; ++t) of(lane).sums[i] += left[row][t] * right[t][column];
-    }
+  }
+  for_each_sum([](float& sum, float own) { sum = own; });
+  warp.multiply();
+  for_each_sum([](float sum, float& own) { own = sum; });
   return nullptr;
 }
 

@@ -68,7 +68,7 @@ TEST_CASE("attention on Tensor Cores is as accurate as without", "[gpu][attentio
   manual_seed(1);
   for (const Sizes& s : kSizes) {
     INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
-    Call call = drawn_call({2}, s);
+    Call call = drawn_call(s.queries * s.keys > 3000 ? Shape{} : Shape{2}, s);
     check_accuracy(call);
     call.options.is_causal = true;
     check_accuracy(call);

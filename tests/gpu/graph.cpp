@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "../../optim/step/step_state.h"
+#include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
 #include "../support/throws.h"
-#include "late.h"
 #include "training.h"
 
 using namespace captured;
@@ -362,7 +362,7 @@ TEST_CASE("divergence of captured steps is reported within 100 steps", "[gpu][gr
   step(good);
   int steps = 0;
   const auto go_on = [&] {
-    const LateWork late;
+    const emulator::LateWork late;
     for (; steps < 300; ++steps) step(bad);
   };
   CHECK_THROWS_AS(go_on(), amp::DivergenceError);

@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "../../tensor/memory/transfer.h"
+#include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
-#include "late.h"
 #include "need_device.h"
 
 using namespace mezzo;
@@ -85,7 +85,7 @@ TEST_CASE("gradients pass through pinned memory and asynchronous copies", "[gpu]
 TEST_CASE("sources of synchronous copies and pageable memory may be overwritten at once",
           "[gpu][pinned]") {
   NEED_DEVICE();
-  const LateWork late;
+  const emulator::LateWork late;
   for (const bool pinned : {false, true})
     for (const CopyOptions& options : {CopyOptions{}, kAsync}) {
       if (pinned && options.non_blocking) continue;
@@ -103,7 +103,7 @@ TEST_CASE("sources of synchronous copies and pageable memory may be overwritten 
 TEST_CASE("pageable memory of any size may be overwritten or freed when the copy returns",
           "[gpu][pinned]") {
   NEED_DEVICE();
-  const LateWork late;
+  const emulator::LateWork late;
   for (const std::int64_t n : {1, 300, 262144, 262145, 600000}) {
     INFO(n);
     std::vector<float> source(static_cast<std::size_t>(n), 3);
@@ -123,7 +123,7 @@ TEST_CASE("pageable memory of any size may be overwritten or freed when the copy
 
 TEST_CASE("copy_ synchronises where necessary", "[gpu][pinned]") {
   NEED_DEVICE();
-  const LateWork late;
+  const emulator::LateWork late;
   const Tensor y = rand({20, 30}, {.device = kDevice});
   const std::vector<double> expected = values(y);
   for (const CopyOptions& options : {CopyOptions{}, kAsync}) {

@@ -6,9 +6,9 @@
 #include <set>
 #include <thread>
 
+#include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
-#include "late.h"
 #include "need_device.h"
 
 using namespace mezzo;
@@ -117,7 +117,7 @@ TEST_CASE("streams of the CPU and stream order within a capture are rejected", "
 TEST_CASE("training gives the same bits in any stream", "[gpu][stream]") {
   NEED_DEVICE();
   const std::vector<double> expected = trained();
-  const LateWork late;
+  const emulator::LateWork late;
   CHECK(trained() == expected);
   const StreamScope scope{Stream(kDevice)};
   CHECK(trained() == expected);
@@ -130,7 +130,7 @@ TEST_CASE("a step is captured in the current stream and replayed in any", "[gpu]
   const std::vector<Stream> all{Stream::main(kDevice), side, third};
   for (const Stream& home : all) {
     gpu::synchronize(kDevice);
-    const LateWork late;
+    const emulator::LateWork late;
     Tensor y;
     auto graph = std::make_unique<gpu::Graph>();
     {
