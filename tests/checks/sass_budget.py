@@ -78,9 +78,9 @@ BUDGETS = {
         # runs of 4: 8-byte loads and stores in 16 bits
         Budget(r'forward_kernel<mezzo::op::Add, float>', 80, 34, 4, 2, 1, 64, True),
         Budget(r'forward_kernel<mezzo::op::Mul, float>', 80, 33, 4, 2, 1, 64, True),
-        # of f32, which needs two loads for an operand of 8 elements. The counted way finds the places
-        # of broadcast operands of any rank, in gradients for each result; that of contiguous
-        # operands has 19 per element for Add
+        # of f32, which needs two loads for an operand of 8 elements. The counted way finds the
+        # places of broadcast operands of any rank, in gradients for each result; that of
+        # contiguous operands has 19 per element for Add
         Budget(r'forward_packs_kernel<mezzo::op::(Add|Mul)>', 32, 33, 8, 4, 1),
         Budget(r'gradient_packs_kernel<mezzo::op::Add>', 32, 39, 8, 2, 2),
         # 10 bytes per element, for which an H100 has 72 instructions
