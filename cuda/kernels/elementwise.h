@@ -79,23 +79,28 @@ __global__ void __launch_bounds__(kMapThreads)
 // ---- packs --------------------------------------------------------------------------------------
 
 template <class Op, std::size_t... I>
-__device__ inline void forward_pack(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at,
+__device__ inline void forward_pack(const Map& map, const AttrsOf<Op>& attrs, const PackAt& at,
                                     std::index_sequence<I...>) {
+  const auto places = places_of(map, at.first, map.in[I]..., map.out[0]);
   StoredPack stored[sizeof...(I)];
   float x[sizeof...(I)][kMapPack], y[kMapPack];
-  (fetch_pack(map, map.in[I], at, stored[I]), ...);
+  (fetch_pack(map.in[I], places.of[I], at.apart, stored[I]), ...);
   (widen_pack(map.in[I], stored[I], x[I]), ...);
 #pragma unroll
   for (int k = 0; k < kMapPack; ++k)
     y[k] = static_cast<float>(elementwise_forward<Op>(attrs, x[I][k]...));
-  put_pack(map, map.out[0], at, y);
+  const std::int64_t place = places.of[sizeof...(I)];
+  if constexpr (Op::traits.result == ResultType::truth)
+    put_truth_pack(map.out[0], place, at.apart, y);
+  else
+    put_pack(map.out[0], place, at.apart, y);
 }
 
 template <class Op>
 __global__ void __launch_bounds__(kMapThreads)
     forward_packs_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
-  const std::int64_t at = pack_here();
-  if (at < map.count) forward_pack<Op>(map, attrs, at, Operands<Op>{});
+  const PackAt at = pack_here(map);
+  if (at.exists) forward_pack<Op>(map, attrs, at, Operands<Op>{});
 }
 
 /** Converts a saved operand, as load_saved. */
@@ -107,7 +112,7 @@ __device__ inline void widen_saved(const MapOperand& x, const StoredPack& pack, 
 }
 
 template <class Op, int J, std::size_t... I>
-__device__ inline void gradient_pack_of(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at,
+__device__ inline void gradient_pack_of(const Map& map, const AttrsOf<Op>& attrs, const PackAt& at,
                                         const float* g, const float* y, const float (*x)[kMapPack],
                                         std::index_sequence<I...>) {
   if constexpr (!Op::traits.is_mask(J)) {
@@ -116,17 +121,19 @@ __device__ inline void gradient_pack_of(const Map& map, const AttrsOf<Op>& attrs
 #pragma unroll
     for (int k = 0; k < kMapPack; ++k)
       gx[k] = elementwise_gradient<Op, J>(g[k], y[k], attrs, x[I][k]...);
-    put_pack(map, map.out[J], at, gx);
+    put_pack(map.out[J], places_of(map, at.first, map.out[J]).of[0], at.apart, gx);
   }
 }
 
 template <class Op, std::size_t... I>
-__device__ inline void gradient_pack(const Map& map, const AttrsOf<Op>& attrs, std::int64_t at,
+__device__ inline void gradient_pack(const Map& map, const AttrsOf<Op>& attrs, const PackAt& at,
                                      std::index_sequence<I...> operands) {
   constexpr std::size_t count = sizeof...(I);
+  const auto places = places_of(map, at.first, map.in[I]..., map.in[count], map.in[count + 1]);
   StoredPack stored[count + 2];
 #pragma unroll
-  for (std::size_t i = 0; i < count + 2; ++i) fetch_pack(map, map.in[i], at, stored[i]);
+  for (std::size_t i = 0; i < count + 2; ++i)
+    fetch_pack(map.in[i], places.of[i], at.apart, stored[i]);
   float g[kMapPack], y[kMapPack], x[count][kMapPack];
   widen_pack(map.in[count + 1], stored[count + 1], g);
   widen_saved(map.in[count], stored[count], g, y);
@@ -137,8 +144,8 @@ __device__ inline void gradient_pack(const Map& map, const AttrsOf<Op>& attrs, s
 template <class Op>
 __global__ void __launch_bounds__(kMapThreads)
     gradient_packs_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
-  const std::int64_t at = pack_here();
-  if (at < map.count) gradient_pack<Op>(map, attrs, at, Operands<Op>{});
+  const PackAt at = pack_here(map);
+  if (at.exists) gradient_pack<Op>(map, attrs, at, Operands<Op>{});
 }
 
 // ---- packs of 16 bits ---------------------------------------------------------------------------
@@ -278,6 +285,9 @@ template <class Op, class F> bool with_low_form(const Map& map, const F& f) {
 template <class Op>
 void launch_packed_forward(const Map& map, const void* address, runtime::Stream stream) {
   const auto& attrs = *static_cast<const AttrsOf<Op>*>(address);
+  constexpr bool has_truths = Op::traits.result == ResultType::truth;
+  if ((map.out[0].dtype == DType::boolean) != has_truths)
+    return launch_forward<Op, float>(map, address, stream);
   const bool done = with_low_form<Op>(map, [&]<class T>(std::type_identity<T>) {
     launch(&forward_low_packs_kernel<Op, T>, pack_grid(map), stream,
            static_cast<const PackWords*>(map.in[0].data), static_cast<PackWords*>(map.out[0].data),
@@ -308,7 +318,7 @@ void elementwise(const OpInfo& info, Inputs in, Outputs out, const void* attrs) 
   if constexpr (traits.integers != Integers::only) {
     fns.f32 = &launch_forward<Op, float>;
     fns.f64 = &launch_forward<Op, double>;
-    if constexpr (traits.result == ResultType::same) fns.packed = &launch_packed_forward<Op>;
+    fns.packed = &launch_packed_forward<Op>;
   }
   if constexpr (traits.integers == Integers::keep || traits.integers == Integers::only)
     fns.i64 = &launch_forward<Op, std::int64_t>;

@@ -1,7 +1,5 @@
 #include "host_map.h"
 
-#include <span>
-
 #include "../runtime/device.h"
 
 namespace mezzo::gpu {
@@ -108,30 +106,40 @@ Device device_of(Outputs out) {
   return cpu;
 }
 
-}  // namespace
-
-bool takes_packs(const Map& map) {
-  bool has_16_bits = false, all = map.sizes[map.rank - 1] % kMapPack == 0;
-  const auto look_at = [&](std::span<const MapOperand> operands, bool are_inputs) {
-    for (const MapOperand& x : operands) {
-      if (x.layout != MapOperand::Layout::tensor) continue;
-      const bool is_16_bits = x.dtype == DType::f16 || x.dtype == DType::bf16;
-      has_16_bits |= is_16_bits;
-      all &= is_16_bits || x.dtype == DType::f32 || (are_inputs && x.dtype == DType::boolean);
-      all &= has_vectors(map, x, kMapPack);
-    }
-  };
-  look_at(map.in, true);
-  look_at(map.out, false);
-  return all && has_16_bits;
+/** Makes the map one of packs and returns true, or returns false: see MapFns::packed. */
+bool make_packs(Map& map) {
+  const int last = map.rank - 1;
+  constexpr std::int64_t kMostRuns = 0x7FFFFFFF;  // of a Divider
+  if (map.sizes[last] % kMapPack != 0 || (map.rank > 1 && map.count / kRun > kMostRuns))
+    return false;
+  bool fits = true, has_16_bits = false;
+  for_each_tensor(map, [&](const MapOperand& x) {
+    const bool is_16_bits = x.dtype == DType::f16 || x.dtype == DType::bf16;
+    has_16_bits |= is_16_bits;
+    fits &= is_16_bits || x.dtype == DType::f32 || x.dtype == DType::boolean;
+    fits &= x.strides[last] == 0 || has_vectors(map, x, kMapPack);
+  });
+  for (const MapOperand& y : map.out) fits &= !y.present() || y.strides[last] == 1;
+  if (!fits) return false;
+  for (MapOperand& x : map.in)
+    if (x.layout == MapOperand::Layout::tensor && x.strides[last] == 0)
+      x.layout = MapOperand::Layout::repeated;
+  constexpr std::int64_t kWarpElements = 32 * kMapPack;
+  map.halves_apart = !has_16_bits && (map.rank == 1 || map.sizes[last] % kWarpElements == 0);
+  if (map.rank > 1)
+    for (int i = 0; i < map.rank; ++i)
+      map.runs[i] = Divider(static_cast<std::uint32_t>(map.sizes[i] / (i == last ? kRun : 1)));
+  return true;
 }
+
+}  // namespace
 
 void map_elements(const MapFns& fns, DType compute, Inputs in, Outputs out, const void* attrs,
                   MapOrder order) {
-  const Map map = map_of(in, out, order);
+  Map map = map_of(in, out, order);
   if (map.count == 0) return;
   MapFns::Fn fn = compute == DType::f32 ? fns.f32 : compute == DType::f64 ? fns.f64 : fns.i64;
-  if (compute == DType::f32 && fns.packed && takes_packs(map)) fn = fns.packed;
+  if (compute == DType::f32 && fns.packed && make_packs(map)) fn = fns.packed;
   fn(map, attrs, current_stream(device_of(out)));
 }
 

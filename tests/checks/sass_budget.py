@@ -61,7 +61,9 @@ class Stackless(NamedTuple):
 
 BUDGETS = {
     'elementwise_activation': [
-        Budget(r'(forward|gradient)_packs_kernel<mezzo::op::Relu>', 64, 23, 8, 1, 1),
+        # as of Add and Mul below: contiguous operands take a shorter way
+        Budget(r'forward_packs_kernel<mezzo::op::Relu>', 32, 23, 8, 2, 1),
+        Budget(r'gradient_packs_kernel<mezzo::op::Relu>', 32, 40, 8, 4, 2),
         Budget(r'forward_low_packs_kernel<mezzo::op::Gelu, .*Half>', 40, 36, 8, 1, 1),
         Budget(r'forward_low_packs_kernel<mezzo::op::Gelu, .*BFloat16>', 40, 29, 8, 1, 1),
         Budget(r'forward_low_packs_kernel<mezzo::op::(Sigmoid|Silu), .*BFloat16>', 40, 19, 8, 1, 1),
@@ -76,11 +78,15 @@ BUDGETS = {
         # runs of 4: 8-byte loads and stores in 16 bits
         Budget(r'forward_kernel<mezzo::op::Add, float>', 80, 34, 4, 2, 1, 64, True),
         Budget(r'forward_kernel<mezzo::op::Mul, float>', 80, 33, 4, 2, 1, 64, True),
-        Budget(r'forward_packs_kernel<mezzo::op::(Add|Mul)>', 64, 21, 8, 2, 1),
-        Budget(r'gradient_packs_kernel<mezzo::op::Add>', 64, 16, 8, 1, 2),
+        # of f32, which needs two loads for an operand of 8 elements. The counted way finds the
+        # places of broadcast operands of any rank, in gradients for each result; that of
+        # contiguous operands has 19 per element for Add
+        Budget(r'forward_packs_kernel<mezzo::op::(Add|Mul)>', 32, 33, 8, 4, 1),
+        Budget(r'gradient_packs_kernel<mezzo::op::Add>', 32, 39, 8, 2, 2),
         # 10 bytes per element, for which an H100 has 72 instructions
-        Budget(r'gradient_packs_kernel<mezzo::op::Mul>', 64, 35, 8, 3, 2),
+        Budget(r'gradient_packs_kernel<mezzo::op::Mul>', 48, 61, 8, 6, 4),
     ],
+    'elementwise_compare': [Budget(r'forward_packs_kernel<mezzo::op::Gt>', 32, 33, 8, 4, 0)],
     'elementwise_functions': [
         Budget(r'forward_low_packs_kernel<mezzo::op::Exp, .*BFloat16>', 40, 14, 8, 1, 1),
         Budget(r'forward_low_packs_kernel<mezzo::op::Log, .*BFloat16>', 40, 20, 8, 1, 1),
@@ -97,6 +103,9 @@ BUDGETS = {
         TensorBudget(r'gradients_kernel<mezzo::BFloat16, 64>', 168, 47104, 2900, 152, 78, 16),
         TensorBudget(r'gradients_kernel<mezzo::Half, 64>', 168, 47104, 3200, 152, 78, 24),
         TensorBudget(r'gradients_kernel<.*, 128>', 168, 46080, 2600, 220, 160, 32),
+    ],
+    'elementwise_selection': [
+        Budget(r'forward_packs_kernel<mezzo::op::Where>', 40, 42, 8, 6, 1),
     ],
     # for a score; the way of rows that begin within a block of random numbers
     'attention_masks': [Budget(r'kept_kernel', 40, 36, 8, 0, 1)],
@@ -118,7 +127,9 @@ BUDGETS = {
         Budget(r'packed_whole_gradient_kernel<mezzo::BFloat16, 4>', 64, 43, 8, 4, 4, 64, True),
     ],
     'copy': [
-        Budget(r'copy_packs_kernel', 40, 12, 8, 1, 1),
+        Budget(r'copy_packs_kernel', 24, 26, 8, 2, 0),  # with the places of broadcast operands
+        # the counted way is that to f16, which rounds in integers
+        Budget(r'convert_kernel<int>', 40, 55, 16, 4, 0),
         Budget(r'fill_kernel', 24, 2, 32, 0, 4),  # of 16 bits
         # tiles, whose elements are loaded and stored one by one; "false": lines of more than 256
         Budget(r'transpose_kernel<WordCopy<unsigned (short|char)>, true>', 48, 29, 16, 0, 0),
@@ -169,7 +180,8 @@ BUDGETS = {
         Budget(r'pair_max_backward_kernel<mezzo::BFloat16>', 40, 45, 4, 0, 0),
     ],
     'random': [
-        Budget(r'packed_dropout_kernel', 64, 33, 8, 1, 1),
+        # with the places of views; f32 has 47 for its 9 bytes
+        Budget(r'packed_dropout_kernel', 32, 47, 8, 2, 1),
         Budget(r'typed_packed_dropout_kernel', 40, 26, 8, 1, 1),
     ],
     # for LSTMs of up to 512 and of up to 1024 units, others. The counted way also loads the next
@@ -190,6 +202,17 @@ BUDGETS = {
         Budget(r'packed_column_sum_kernel<mezzo::BFloat16', 40, 14, 32, 4, 0, loop=True),
         Budget(r'packed_column_sum_kernel<float', 40, 29, 16, 4, 0, loop=True),
     ],
+    # terms of a result stay in registers
+    'interpolate': [
+        Stackless(r'resize_kernel<.*>'),
+        Stackless(r'pass_kernel<.*>'),
+    ],
+    # of lines of 32-bit keys, each digit once
+    'sort_lines': [
+        Budget(r'first_entries_kernel<.*NarrowEntry, (true|false)>', 56, 45, 16, 0, 0),
+    ],
+    # for an element of columns; also with divisions, which fewer than 2^31 units do not take
+    'unfold': [Budget(r'unfold_kernel<unsigned int>', 40, 75, 4, 0, 0)],
     # the counted way ends a segment at each row
     'rows': [Budget(r'segment_sums_kernel<mezzo::BFloat16', 80, 34, 32, 4, 4, loop=True)],
     'softmax': [

@@ -149,6 +149,25 @@ TEST_CASE("row-major and channels-last images are copied by adjacent memory", "[
   check_copy(counted({2, 16, 3, 7, 5}, f16).to(kLast), room({2, 16, 3, 7, 5}, f32));
 }
 
+TEST_CASE("packs of f32 and bool are adjacent", "[gpu][coalescing]") {
+  const AttrsOf<op::Gt> attrs{};
+  const gpu::MapFns compare{.f32 = &gpu::launch_forward<op::Gt, float>,
+                            .packed = &gpu::launch_packed_forward<op::Gt>};
+  for (const Shape& shape : {Shape{5, 512}, Shape{7, 40}, Shape{8}})
+    for (const Shape& other : {shape, Shape{1}}) {
+      INFO(str(shape) << " " << str(other));
+      const Tensor x[] = {counted(shape, f32), counted(other, f32)};
+      Tensor y = room(shape, boolean);
+      const SectorLog log;
+      gpu::map_elements(compare, f32, x, {&y, 1}, &attrs);
+      // Packs of rows that are no multiples of 256 elements are loaded in two halves of sectors.
+      const double most = shape[0] == 7 ? kMost : 1;
+      CHECK(log.loads().ratio() <= most);
+      CHECK(log.stores().ratio() <= most);
+      CHECK(y.to_vector<double>() == (x[0].to(cpu) > x[1].to(cpu)).to_vector<double>());
+    }
+}
+
 TEST_CASE("bool and integer operands of elementwise kernels are vectors", "[gpu][coalescing]") {
   const gpu::MapFns compare{.f32 = &gpu::launch_forward<op::Gt, float>,
                             .i64 = &gpu::launch_forward<op::Gt, std::int64_t>};

@@ -145,7 +145,7 @@ TEST_CASE("a dry run logs the launches that it omits", "[gpu][fill]") {
   }
   CHECK(x.to_vector<double>() == std::vector<double>(3000, 1));
   REQUIRE(log.launches.size() == 2);
-  CHECK(log.launches[0].kernel == "forward_kernel");
+  CHECK(log.launches[0].kernel == "forward_packs_kernel");
   CHECK(log.launches[1].kernel == "packed_softmax_kernel");
   CHECK(log.launches[1].blocks == 3);
   CHECK(log.launches[1].threads == 64);

@@ -1,6 +1,7 @@
 // Kernels on rows of 16-byte packs, on any device: values, gradients and fixed bits.
 #include "packed.h"
 
+#include <bit>
 #include <cmath>
 
 #include "../support/catch.h"
@@ -59,6 +60,13 @@ void check_sums(const Tensor& x) {
     packed::check({x}, [dim](const std::vector<Tensor>& t) { return mean(t[0], dim); });
   }
   packed::check({x}, [](const std::vector<Tensor>& t) { return sum(t[0]); });
+}
+
+/** Returns the tensors on the device, in the same formats. */
+std::vector<Tensor> on_device(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> there;
+  for (const Tensor& x : tensors) there.push_back(x.to(kDevice));
+  return there;
 }
 
 /** Checks that an elementwise op and its gradients have the same bits for operands on packs and for
@@ -343,6 +351,113 @@ TEST_CASE("elementwise ops on packs have the bits of the others", "[gpu][packed]
       check_all({7, 9}, {7, 9}, dtype, second);
     }
   check_all({64, 130, 8}, {64, 130, 8}, bf16, bf16);  // several blocks
+}
+
+TEST_CASE("elementwise ops of broadcast operands have the CPU's bits", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(20);
+  using Operands = const std::vector<Tensor>&;
+  const auto check_broadcast = [](const Tensor& x, const Tensor& y) {
+    INFO(name(x.dtype()) << str(x.shape()) << " with " << name(y.dtype()) << str(y.shape()));
+    const auto check_op = [](const std::vector<Tensor>& operands, const auto& f) {
+      check_elementwise(operands, f);
+      const Tensor got = f(on_device(operands)).to(cpu);
+      CHECK(got.to_vector<double>() == f(operands).template to_vector<double>());
+    };
+    const Tensor mask = y > zeros_like(y);
+    check_op({x, y}, [](Operands t) { return t[0] + t[1]; });
+    check_op({y, x}, [](Operands t) { return t[0] - t[1] * 2; });
+    check_op({x, y, mask}, [](Operands t) { return where(t[2], t[0], t[1]); });
+    check_op({x, mask}, [](Operands t) { return masked_fill(t[0], t[1], 2); });
+    const std::vector<Tensor> there = on_device({x, y});
+    CHECK(gt(there[0], there[1]).to_vector<double>() == gt(x, y).to_vector<double>());
+    CHECK(ne(there[1], there[0]).to_vector<double>() == ne(y, x).to_vector<double>());
+    CHECK(isnan(sqrt(there[0] + there[1])).to_vector<double>() ==
+          isnan(sqrt(x + y)).to_vector<double>());
+    if (x.dtype() == y.dtype())
+      CHECK(add_(there[0].clone(), there[1]).to_vector<double>() == (x + y).to_vector<double>());
+    CHECK(there[1].expand(x.shape()).contiguous().to_vector<double>() ==
+          y.expand(x.shape()).to_vector<double>());
+  };
+  const std::pair<DType, DType> dtypes[] = {{f32, f32}, {bf16, bf16}, {f32, f16}, {f16, f32}};
+  for (const std::pair<DType, DType>& both : dtypes) {
+    const DType first = both.first, second = both.second;
+    const auto check_shapes = [&](const Shape& shape, const std::vector<Shape>& others) {
+      for (const Shape& other : others)
+        check_broadcast(randn(shape).to(first), randn(other).to(second));
+    };
+    // a part of a warp, several warps, several blocks, runs that are no packs, none
+    for (const std::int64_t size : {8, 264, 3 * 2048 + 8, 1004, 1001})
+      check_shapes({size}, {{size}, {1}});
+    check_shapes({5, 512}, {{512}, {5, 1}, {1, 1}});  // rows of whole warps
+    check_shapes({7, 40}, {{40}, {7, 1}});
+    check_shapes({7, 36}, {{36}, {7, 1}});
+    check_shapes({2, 3, 16, 16}, {{3, 1, 1}, {2, 1, 1, 1}, {16, 1}, {2, 3, 1, 16}});
+    check_shapes({2, 3, 4, 5, 8}, {{3, 1, 5, 1}, {2, 1, 4, 1, 8}, {3, 4, 1, 1}});
+    check_shapes({2, 3, 7, 7}, {{3, 1, 1}, {7}});
+    // rows with gaps, at multiples of 16 bytes and others
+    const Tensor wide = randn({6, 64}).to(first), y = randn({6, 1}).to(second);
+    for (const std::int64_t gap : {16, 3}) {
+      const Tensor there = wide.to(kDevice).narrow(1, gap, 32) * y.to(kDevice);
+      CHECK(there.to_vector<double>() == (wide.narrow(1, gap, 32) * y).to_vector<double>());
+    }
+    const auto last = [](const Tensor& x) { return x.to(MemoryFormat::channels_last); };
+    check_broadcast(last(randn({2, 8, 5, 3}).to(first)), randn({8, 1, 1}).to(second));
+    check_broadcast(last(randn({2, 8, 5, 3}).to(first)), last(randn({2, 1, 5, 3}).to(second)));
+  }
+}
+
+TEST_CASE("conversions between all dtypes have the CPU's bits", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(21);
+  const DType all[] = {boolean, u8, i32, i64, f16, bf16, f32, f64};
+  // integers, or the bits of f64 with one nan
+  const auto values = [](const Tensor& x) {
+    if (!is_floating(x.dtype())) return x.to_vector<std::int64_t>();
+    std::vector<std::int64_t> bits;
+    for (const double value : x.to_vector<double>())
+      bits.push_back(std::bit_cast<std::int64_t>(std::isnan(value) ? double{NAN} : value));
+    return bits;
+  };
+  for (const std::int64_t size : {1, 5, 64, 4096 + 67}) {
+    Tensor x = randn({size}, {.dtype = f64}) * 300;
+    const double special[] = {NAN, INFINITY, -INFINITY, 0.0,  -0.0,
+                              3e9, -1e19,    65519.9,   1e-7, 255.5};
+    for (std::int64_t i = 0; i < size && i < 50; ++i)
+      if (i % 5 == 4) x[i].fill_(special[i / 5]);
+    for (const DType from : all) {
+      const Tensor here = x.to(from), there = here.to(kDevice);
+      for (const DType to : all) {
+        INFO(name(from) << " to " << name(to) << " of " << size);
+        const std::vector<std::int64_t> expected = values(here.to(to));
+        CHECK(values(there.to(to).clone()) == expected);
+        if (size < 4096) CHECK(values(unaligned(there).to(to)) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("resizing many planes has the bits of resizing one, and agrees with the CPU",
+          "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(22);
+  const Tensor x = randn({19, 1, 241, 240});  // 2^20 elements and more in each pass
+  for (const bool antialias : {false, true})
+    for (const InterpolateMode mode : {InterpolateMode::nearest, InterpolateMode::bilinear}) {
+      if (antialias && mode == InterpolateMode::nearest) continue;
+      const InterpolateOptions options{.size = {243, 242}, .mode = mode, .antialias = antialias};
+      const auto resized = [&](const Tensor& image) { return interpolate(image, options); };
+      const Tensor there = x.to(kDevice).requires_grad_(), all = resized(there);
+      const Tensor g = all.detach() + 1,
+                   gradient = grad(TensorList(all), TensorList(there), {}, TensorList(g))[0];
+      for (const std::int64_t i : {0, 7, 8, 18}) {
+        const Tensor one = there.detach().narrow(0, i, 1).requires_grad_(), y = resized(one);
+        CHECK(y.to_vector<double>() == all.narrow(0, i, 1).to_vector<double>());
+        CHECK(grad(TensorList(y), TensorList(one), {}, TensorList(g.narrow(0, i, 1)))[0]
+                  .to_vector<double>() == gradient.narrow(0, i, 1).to_vector<double>());
+        CHECK(alike::distance(y.detach().to(cpu), resized(x.narrow(0, i, 1))) < 1e-5);
+      }
+    }
 }
 
 TEST_CASE("captured steps and streams join the gradients of a norm each with their own counters",

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "../../cuda/kernels/host_map.h"
 #include "../emulator/fill.h"
 #include "../support/catch.h"
 #include "packed.h"
@@ -166,12 +167,33 @@ TEST_CASE("batch norms of packs take the kernels on packs", "[gpu][packed]") {
   }
 }
 
-TEST_CASE("elementwise ops on 16-bit packs take the kernels on packs", "[gpu][packed]") {
+TEST_CASE("a Divider divides all numbers below 2^31", "[gpu][packed]") {
+  constexpr std::uint32_t kEnd = 1u << 31;
+  for (const std::uint32_t by : {1u, 2u, 3u, 5u, 7u, 8u, 9u, 25u, 641u, 65535u, 65536u, 65537u,
+                                 46341u, 0x55555555u, 0x7FFFFFFFu, kEnd}) {
+    const gpu::Divider divider(by);
+    std::int64_t wrong = 0;
+    const auto check = [&](std::uint64_t n) {
+      if (n < kEnd) wrong += divider.quotient(static_cast<std::uint32_t>(n)) != n / by;
+    };
+    for (std::uint64_t n = 0; n < 2000; ++n) check(n);
+    for (std::uint64_t n = 0; n < kEnd; n += 99991) check(n);
+    for (std::uint64_t quotient = 1; quotient * by <= kEnd; quotient += 1 + kEnd / by / 1000) {
+      check(quotient * by - 1);
+      check(quotient * by);
+    }
+    check(kEnd - 1);
+    INFO(by);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("elementwise ops on packs take the kernels on packs", "[gpu][packed]") {
   const auto elementwise_in = [](const auto& f) { return launches_of("_packs_kernel", f); };
   const auto added = [&](const Tensor& x, const Tensor& y) {
     return elementwise_in([&] { x + y; });
   };
-  for (const DType dtype : {f16, bf16}) {
+  for (const DType dtype : kDtypes) {
     INFO(name(dtype));
     const Tensor x = rows_of({6, 16}, dtype);
     CHECK(added(x, x) == 1);
@@ -182,16 +204,38 @@ TEST_CASE("elementwise ops on 16-bit packs take the kernels on packs", "[gpu][pa
             const Tensor leaf = x.detach().requires_grad_(), y = relu(leaf);
             grad(TensorList(y), TensorList(leaf), {}, TensorList(x));
           }) == 2);
-    CHECK(elementwise_in([&] { x.to(f32); }) == 1);
-    CHECK(elementwise_in([&] { rows_of({6, 16}, f32).to(dtype); }) == 1);
-    CHECK(added(x, rows_of({6, 1}, dtype)) == 0);
+    const std::int64_t casts = dtype == f32 ? 0 : 1;
+    CHECK(elementwise_in([&] { x.to(f32); }) == casts);
+    CHECK(elementwise_in([&] { rows_of({6, 16}, f32).to(dtype); }) == casts);
+    CHECK(elementwise_in([&] { x.clone(); }) == 1);
+    CHECK(added(x, rows_of({6, 1}, dtype)) == 1);
+    CHECK(added(x, rows_of({1}, dtype)) == 1);
+    CHECK(added(rows_of({2, 3, 4, 8}, dtype), rows_of({3, 1, 1}, dtype)) == 1);
+    CHECK(elementwise_in([&] { where(rows_of({16}, boolean), x, x); }) == 1);
     CHECK(added(x, unaligned(x)) == 0);
     CHECK(added(x, rows_of({16, 6}, dtype).t()) == 0);
     CHECK(added(x, rows_of({6, 16}, f64)) == 0);
     CHECK(added(rows_of({6, 12}, dtype), rows_of({12}, dtype)) == 0);
-    CHECK(elementwise_in([&] { (void)gt(x, x); }) == 0);  // bool results
+    CHECK(elementwise_in([&] { (void)gt(x, x); }) == 1);  // bool results
+    CHECK(launches_of("dropout", [&] { dropout(x); }) == 1);
+    CHECK(launches_of("fill", [&] { dropout(x); }) == 0);  // no mask drawn before
   }
-  CHECK(added(rows_of({6, 16}, f32), rows_of({6, 16}, f32)) == 0);
+}
+
+TEST_CASE("contiguous conversions of integers take the kernel for them", "[gpu][packed]") {
+  const auto converted = [](const Tensor& x, DType dtype) {
+    return launches_of("convert_kernel", [&] { x.to(dtype); });
+  };
+  for (const DType dtype : {boolean, u8, i32, i64, f64}) {
+    INFO(name(dtype));
+    const Tensor x = rows_of({6, 13}, dtype);
+    for (const DType other : {f16, bf16, f32}) {
+      CHECK(converted(x, other) == 1);
+      CHECK(converted(rows_of({6, 13}, other), dtype) == 1);
+      CHECK(converted(unaligned(x), other) == 0);
+      CHECK(converted(x.narrow(1, 0, 8), other) == 0);
+    }
+  }
 }
 
 TEST_CASE("functions with a form for 16 bits take its kernels on contiguous packs",
@@ -217,9 +261,9 @@ TEST_CASE("functions with a form for 16 bits take its kernels on contiguous pack
   CHECK(passes(rows_of({6, 16}, f16), [](const Tensor& t) { return tanh(t); }) == 0);
 }
 
-TEST_CASE("dropout of 16-bit packs is one launch", "[gpu][packed]") {
+TEST_CASE("dropout of packs is one launch", "[gpu][packed]") {
   const auto launches = [](const Tensor& x) { return packed_in([&] { dropout(x, {.p = 0.5}); }); };
-  for (const DType dtype : {f16, bf16}) {
+  for (const DType dtype : kDtypes) {
     CHECK(launches(rows_of({6, 16}, dtype)) == 1);
     CHECK(launches(rows_of({2, 8, 4, 4}, dtype).to(MemoryFormat::channels_last)) == 0);
     CHECK(launches(unaligned(rows_of({6, 16}, dtype))) == 0);
@@ -232,5 +276,5 @@ TEST_CASE("dropout of 16-bit packs is one launch", "[gpu][packed]") {
     const Tensor g = grad(TensorList(y), TensorList(leaf), {}, TensorList(ones_like(y)))[0];
     CHECK(g.to(boolean).to_vector<double>() == expected.to(boolean).to_vector<double>());
   }
-  CHECK(launches(rows_of({6, 16}, f32)) == 0);
+  CHECK(launches(rows_of({6, 13}, f32)) == 0);
 }

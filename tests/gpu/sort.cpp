@@ -77,9 +77,12 @@ TEST_CASE("several lines, or 16-bit ones, that CUB sorts are sorted as on the CP
 TEST_CASE("the first of long lines are those of the CPU", "[gpu][sort]") {
   NEED_DEVICE();
   for (const DType dtype : {f32, bf16, u8, f64, i64})
-    for (const Shape& shape : {Shape{1025}, Shape{20'000}, Shape{3, 2050}}) {
+    for (const Shape& shape :
+         {Shape{1025}, Shape{20'000}, Shape{3, 2050}, Shape{2, 4096}, Shape{4, 513}}) {
       const Tensor x = mixed(shape, dtype), y = x.to(kDevice);
-      for (const std::int64_t k : {1, 50, 128, 129, 1000}) {
+      CHECK(text_of(median(y, -1)) == text_of(median(x, -1)));
+      for (const std::int64_t k : {1, 50, 128, 512, 513, 1000}) {
+        if (k > x.size(-1)) continue;
         INFO(name(dtype) << " " << str(shape) << " " << k);
         for (const bool largest : {false, true})
           for (const bool in_order : {false, true}) {

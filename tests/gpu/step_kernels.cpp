@@ -78,8 +78,7 @@ const Group kGroups[] = {
     // the residual stream is f32, and not fused with the norms
     {{"char-GPT", "GPT-2"},
      {"O4"},
-     {"forward_kernel<Add, float>", "gradient_kernel<Add, float>",
-      "packed_backward_kernel<float, float, false>",
+     {"packed_backward_kernel<float, float, false>",
       "packed_norm_kernel<float, float, true, false>"}},
     {{"ResNet-50"},
      {"O2", "O4"},

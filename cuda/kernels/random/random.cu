@@ -83,14 +83,16 @@ __global__ void __launch_bounds__(kMapThreads)
 /** A mask for a pack: a byte per element. */
 using PackMask = Pack<std::uint32_t, 2>;
 
-/** Draws the mask for pack number `pack`, and multiplies the elements that it keeps by `scale`. */
-__device__ inline PackMask drop(const BernoulliValues& values, float scale, std::int64_t pack,
-                                float* x) {
+/** Draws the mask for two blocks of random numbers, `block` and the one `apart` after it, and
+ *  multiplies the elements that it keeps by `scale`. */
+__device__ inline PackMask drop(const BernoulliValues& values, float scale, std::int64_t block,
+                                int apart, float* x) {
   const PhiloxStream stream = values.stream.resolved();
   PackMask mask{};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const PhiloxBlock drawn = philox_block(stream, static_cast<std::uint64_t>(2 * pack + half));
+    const PhiloxBlock drawn =
+        philox_block(stream, static_cast<std::uint64_t>(block + half * apart));
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const bool is_kept = mezzo::bernoulli(drawn.word[k], values.threshold);
@@ -105,15 +107,18 @@ __device__ inline PackMask drop(const BernoulliValues& values, float scale, std:
 __global__ void __launch_bounds__(kMapThreads)
     packed_dropout_kernel(const __grid_constant__ Map map, const BernoulliValues values,
                           const float scale) {
-  const std::int64_t at = pack_here();
-  if (at >= map.count) return;
+  const PackAt at = pack_here(map);
+  if (!at.exists) return;
+  const auto places = places_of(map, at.first, map.in[0], map.in[1], map.out[0]);
   StoredPack stored;
   float x[kMapPack];
-  fetch_pack(map, map.in[0], at, stored);
+  fetch_pack(map.in[0], places.of[0], at.apart, stored);
   widen_pack(map.in[0], stored, x);
-  const PackMask mask = drop(values, scale, at / kMapPack, x);
-  store_words(static_cast<std::uint8_t*>(map.in[1].data) + pack_place(map, map.in[1], at), mask);
-  put_pack(map, map.out[0], at, x);
+  const PackMask mask = drop(values, scale, at.first / kRun, at.apart / kRun, x);
+  auto* const to = static_cast<std::uint8_t*>(map.in[1].data) + places.of[1];
+  *reinterpret_cast<std::uint32_t*>(to) = mask.item[0];
+  *reinterpret_cast<std::uint32_t*>(to + at.apart) = mask.item[1];
+  put_pack(map.out[0], places.of[2], at.apart, x);
 }
 
 /** The same for a contiguous operand and a result of T. */
@@ -127,7 +132,7 @@ __global__ void __launch_bounds__(kMapThreads)
   const PackWords pack = in[at];
   float x[kMapPack];
   widen<T>(pack, x);
-  store_words(masks + at, drop(values, scale, at, x));
+  store_words(masks + at, drop(values, scale, 2 * at, 1, x));
   store_words(out + at, narrowed_words<T, kMapPack>(x));
 }
 

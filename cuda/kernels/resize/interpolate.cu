@@ -1,5 +1,6 @@
 // The CUDA kernels of resizing: one launch over all dimensions for few terms, one launch per
-// changed dimension for wide filters and adjoints.
+// changed dimension for wide filters and adjoints. Of many results, a thread computes those of
+// several planes by the same terms.
 #include <algorithm>
 #include <vector>
 
@@ -17,17 +18,34 @@ using cpu_kernels::Interpolation;
 
 // ---- all dimensions at once ---------------------------------------------------------------------
 
-constexpr int kMostTerms = 4;
+/** Results from which on a thread computes several planes. */
+constexpr std::int64_t kManyResults = 1 << 20;
+/** Planes of such a thread: terms are the same in all. */
+constexpr int kPlanes = 8;
 
-/** The terms along one dimension. */
-template <class C> struct Terms {
-  int count = 0;
-  std::int64_t from[kMostTerms];
-  C by[kMostTerms];
+/** The terms of a result along one dimension without antialiasing: `most` for the mode. */
+template <class C, int most> struct Terms {
+  std::int64_t from[most] = {};
+  C by[most] = {};
 
   __device__ Terms(const Interpolation<C>& map, std::int64_t o) {
-    map.for_each_term(o, [this](std::int64_t i, C weight) {
-      if (weight == C(0)) return;
+    Interpolation<C> fixed = map;  // known modes keep the terms in registers
+    fixed.antialias = false;
+    if constexpr (most == 1) {
+      if (map.mode == InterpolateMode::nearest)
+        set(fixed, InterpolateMode::nearest, o);
+      else
+        set(fixed, InterpolateMode::nearest_exact, o);
+    } else {
+      set(fixed, most == 2 ? InterpolateMode::linear : InterpolateMode::bicubic, o);
+    }
+  }
+
+ private:
+  __device__ void set(Interpolation<C>& map, InterpolateMode mode, std::int64_t o) {
+    map.mode = mode;
+    int count = 0;
+    map.for_each_term(o, [&](std::int64_t i, C weight) {
       from[count] = i;
       by[count++] = weight;
     });
@@ -37,31 +55,58 @@ template <class C> struct Terms {
 template <class C> struct Volumes {
   Interpolation<C> depth, height, width;
   std::int64_t channels = 1;  // interleaved channels; 1 for row-major arrays
+  std::int64_t planes = 1;    // volumes of all channels together, or of one
+  int per_thread = 1;         // planes
+
+  MZ_HD std::int64_t operands() const { return depth.r.in * height.r.in * width.r.in * channels; }
+  MZ_HD std::int64_t results() const { return depth.r.out * height.r.out * width.r.out * channels; }
+  std::int64_t threads() const { return blocks_for(planes, per_thread) * results(); }
 };
 
-template <class C>
+/** `most`: terms along one dimension; 4 only for images. */
+template <class T, int most>
 __global__ void __launch_bounds__(kSpreadThreads)
-    resize_kernel(const __grid_constant__ Volumes<C> map, const Array x, const Array y,
-                  std::int64_t count) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
-  if (i >= count) return;
-  std::int64_t d, h, w, channel = 0;
-  const std::int64_t place = map.channels > 1 ? divided(i, map.channels, channel) : i;
-  const std::int64_t plane =
-      divided(divided(divided(place, map.width.r.out, w), map.height.r.out, h), map.depth.r.out, d);
-  const Terms<C> deep(map.depth, d), down(map.height, h), across(map.width, w);
-  C sum = 0;
-  for (int a = 0; a < deep.count; ++a)
-    for (int b = 0; b < down.count; ++b) {
-      const std::int64_t row =
-          (plane * map.depth.r.in + deep.from[a]) * map.height.r.in + down.from[b];
-      C line = 0;
-      for (int c = 0; c < across.count; ++c)
-        line += across.by[c] *
-                x.load<C>((row * map.width.r.in + across.from[c]) * map.channels + channel);
-      sum += deep.by[a] * down.by[b] * line;
-    }
-  y.store<C>(i, sum);
+    resize_kernel(const __grid_constant__ Volumes<ComputeOf<T>> map, const T* x, T* y,
+                  std::int64_t threads) {
+  using C = ComputeOf<T>;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
+  if (thread >= threads) return;
+  std::int64_t d, h, w, place, channel = 0;
+  std::int64_t plane = divided(thread, map.results(), place) * map.per_thread;
+  const std::int64_t point = map.channels > 1 ? divided(place, map.channels, channel) : place;
+  d = divided(divided(point, map.width.r.out, w), map.height.r.out, h);
+  constexpr int kDeep = most == 4 ? 1 : most;
+  const Terms<C, kDeep> deep(map.depth, d);
+  const Terms<C, most> down(map.height, h), across(map.width, w);
+  for (int k = 0; k < map.per_thread && plane < map.planes; ++k, ++plane) {
+    const T* const from = x + plane * map.operands() + channel;
+    C sum = 0;
+#pragma unroll
+    for (int a = 0; a < kDeep; ++a)
+#pragma unroll
+      for (int b = 0; b < most; ++b) {
+        if (deep.by[a] == C(0) || down.by[b] == C(0)) continue;
+        const std::int64_t row = deep.from[a] * map.height.r.in + down.from[b];
+        C line = 0;
+#pragma unroll
+        for (int c = 0; c < most; ++c)
+          if (across.by[c] != C(0))
+            line += across.by[c] *
+                    element_as<C>(from[(row * map.width.r.in + across.from[c]) * map.channels]);
+        sum += deep.by[a] * down.by[b] * line;
+      }
+    y[plane * map.results() + place] = element_as<T>(sum);
+  }
+}
+
+/** Calls f(kernel) with the kernel of a mode. */
+template <class T, class F> void with_resize_kernel(InterpolateMode mode, const F& f) {
+  if (mode == InterpolateMode::nearest || mode == InterpolateMode::nearest_exact)
+    f(&resize_kernel<T, 1>);
+  else if (mode == InterpolateMode::bicubic)
+    f(&resize_kernel<T, 4>);
+  else
+    f(&resize_kernel<T, 2>);
 }
 
 // ---- one dimension ------------------------------------------------------------------------------
@@ -101,35 +146,48 @@ template <class C> MZ_HD Span results_of(const Interpolation<C>& map, std::int64
   return span;
 }
 
-template <class C>
+/** A thread computes the results at one place of `planes` outer indices. */
+template <class X, int planes>
 __global__ void __launch_bounds__(kSpreadThreads)
-    pass_kernel(const __grid_constant__ Pass<C> pass, const Array x, const Array y,
+    pass_kernel(const __grid_constant__ Pass<ComputeOf<X>> pass, const X* x, const Array y,
                 std::int64_t count) {
+  using C = ComputeOf<X>;
   MZ_SHARED(C, room, kSpreadThreads);
   const Role at = role_in(pass.spread);
   const std::int64_t result = static_cast<std::int64_t>(blockIdx.x) * pass.spread.slots + at.slot;
   const Interpolation<C>& map = pass.map;
-  C sum = 0;
+  const std::int64_t read = pass.adjoint ? map.r.out : map.r.in,
+                     written = pass.adjoint ? map.r.in : map.r.out;
+  std::int64_t j = 0, k = 0, outer = 0;
+  C sums[planes] = {};
   if (result < count) {
-    std::int64_t j, k;
-    const std::int64_t outer =
-        divided(divided(result, pass.inner, j), pass.adjoint ? map.r.in : map.r.out, k);
-    const std::int64_t base = outer * (pass.adjoint ? map.r.out : map.r.in) * pass.inner + j;
+    outer = divided(divided(result, pass.inner, j), written, k) * planes;
+    const X* const from = x + outer * read * pass.inner + j;
+    const auto add = [&](std::int64_t i, C weight) {
+      if (weight == C(0)) return;
+#pragma unroll
+      for (int p = 0; p < planes; ++p)
+        if (p == 0 || outer + p < pass.outer)
+          sums[p] += weight * element_as<C>(from[(p * read + i) * pass.inner]);
+    };
     if (pass.adjoint) {
       const Span span = results_of(map, k);
       for (std::int64_t o = span.first + at.part; o <= span.last; o += pass.spread.parts) {
         C by = 0;
-        map.for_each_term(o, [&](std::int64_t from, C weight) { by += from == k ? weight : C(0); });
-        if (by != C(0)) sum += by * x.load<C>(base + o * pass.inner);
+        map.for_each_term(
+            o, [&](std::int64_t from_o, C weight) { by += from_o == k ? weight : C(0); });
+        add(o, by);
       }
     } else {
-      map.for_each_term(k, [&](std::int64_t from, C weight) {
-        if (weight != C(0)) sum += weight * x.load<C>(base + from * pass.inner);
-      });
+      map.for_each_term(k, add);
     }
   }
-  if (pass.spread.parts > 1) sum = joined(pass.spread, at, room, sum, cpu_kernels::Plus{});
-  if (result < count && at.part == 0) y.store<C>(result, sum);
+  if (planes == 1 && pass.spread.parts > 1)
+    sums[0] = joined(pass.spread, at, room, sums[0], cpu_kernels::Plus{});
+  if (result >= count || at.part != 0) return;
+#pragma unroll
+  for (int p = 0; p < planes; ++p)
+    if (outer + p < pass.outer) y.store<C>(((outer + p) * written + k) * pass.inner + j, sums[p]);
 }
 
 /** Returns the passes from an operand of shape `operand` to its result; those that shrink most come
@@ -189,9 +247,15 @@ void run(const std::vector<Pass<C>>& passes, const Tensor& from, const Tensor& t
       y.data = next.raw_data();
       y.dtype = dtype_of<C>();
     }
-    launch(&pass_kernel<C>,
-           {.blocks = blocks_for(count, pass.spread.slots), .threads = pass.spread.threads()},
-           current_stream(to.device()), pass, x, y, count);
+    const bool many = count >= kManyResults && pass.spread.parts == 1;
+    const std::int64_t results =
+        many ? count / pass.outer * blocks_for(pass.outer, kPlanes) : count;
+    visit_floating(x.dtype, [&]<class X>(std::type_identity<X>) {
+      if constexpr (std::is_same_v<ComputeOf<X>, C>)
+        launch(many ? &pass_kernel<X, kPlanes> : &pass_kernel<X, 1>,
+               {.blocks = blocks_for(results, pass.spread.slots), .threads = pass.spread.threads()},
+               current_stream(to.device()), pass, static_cast<const X*>(x.data), y, results);
+    });
     held = next;
     x = y;
   }
@@ -210,9 +274,17 @@ void interpolate(Inputs in, Outputs out, const op::InterpolateAttrs& attrs) {
     for (int d = 2; d < x.dim(); ++d)
       *axes[x.dim() - 1 - d] =
           Interpolation<C>(attrs, static_cast<std::size_t>(d - 2), x.shape()[d]);
-    launch(&resize_kernel<C>,
-           {.blocks = blocks_for(count, kSpreadThreads), .threads = kSpreadThreads},
-           current_stream(x.device()), map, Array(x), Array(out[0]), count);
+    map.planes = count / map.results();
+    if (count >= kManyResults) map.per_thread = kPlanes;
+    const std::int64_t threads = map.threads();
+    visit_floating(x.dtype(), [&]<class T>(std::type_identity<T>) {
+      if constexpr (std::is_same_v<ComputeOf<T>, C>)
+        with_resize_kernel<T>(attrs.mode, [&](auto kernel) {
+          launch(kernel, {.blocks = blocks_for(threads, kSpreadThreads), .threads = kSpreadThreads},
+                 current_stream(x.device()), map, static_cast<const T*>(x.raw_data()),
+                 static_cast<T*>(out[0].raw_data()), threads);
+        });
+    });
   });
 }
 

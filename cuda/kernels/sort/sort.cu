@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(kItemThreads)
   const std::int64_t item = item_here();
   if (item >= lines.count * lines.length) return;
   const Split at(item, lines.length);
-  entries[item] =
-      entry_of<Entry>(x.data, x.dtype, place_on(lines, at.quotient, at.rest), at.rest, descending);
+  const std::int64_t place = lines.inner == 1 ? item : place_on(lines, at.quotient, at.rest);
+  entries[item] = entry_of<Entry>(x.data, x.dtype, place, at.rest, descending);
 }
 
 /** Writes a line's first `kept` entries with their indices as keys. */
@@ -101,11 +101,16 @@ void order(const Tensor& x, Outputs out, const Lines& from, const Lines& to, con
   EntryLines<Entry> entries(from.count, from.length, device);
   launch_over(from.count * from.length, device, &entries_kernel<Entry>, from, Array(x),
               choice.descending, entries.data());
-  sort_first(entries, choice.skipped + choice.kept, key_bits(x.dtype()));
+  const int bits = key_bits(x.dtype());
+  std::int64_t skipped = choice.skipped;
+  if (choice.kept == 1 && select_one(entries, skipped, bits))
+    skipped = 0;
+  else
+    sort_first(entries, skipped + choice.kept, bits);
   const auto write = [&]<class Kept>(const EntryLines<Kept>& kept) {
     launch_over(to.count * to.length, device, &write_kernel<Kept>, from, to, kept.data(),
-                kept.length, choice.skipped, Array(x), out[0].raw_data(),
-                out[1].data<std::int64_t>(), static_cast<int>(item_size(x.dtype())));
+                kept.length, skipped, Array(x), out[0].raw_data(), out[1].data<std::int64_t>(),
+                static_cast<int>(item_size(x.dtype())));
   };
   if (!choice.by_index) return write(entries);
   EntryLines<WideEntry> by_index(to.count, to.length, device);

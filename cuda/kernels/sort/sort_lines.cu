@@ -1,9 +1,9 @@
 // The sort of entry lines. Short lines are sorted in a block's shared memory with a bitonic
-// network. Where few entries of a long line are wanted, so are its tiles, of which the first
-// entries are kept, until the line is short. Other long lines are sorted by CUB, where it is
-// predicted to be faster, or digit by digit, lowest first: each block counts the digits of its
-// tile, a scan over (line, digit, tile) gives their positions, and each block moves its tile's
-// entries there without changing their order.
+// network. Where few entries of a long line are wanted, its tiles are cut to their first entries,
+// found digit by digit, highest first, until the line is short. Other long lines are sorted by CUB,
+// where it is predicted to be faster, or digit by digit, lowest first: each block counts the digits
+// of its tile, a scan over (line, digit, tile) gives their positions, and each block moves its
+// tile's entries there without changing their order.
 #include "sort_lines.h"
 
 #include <bit>
@@ -82,46 +82,6 @@ template <class Entry> void sort_short(const EntryLines<Entry>& entries) {
          {.blocks = blocks_for(entries.lines, slots), .threads = threads},
          current_stream(entries.memory.device()), entries.data(), entries.lines, length, padded,
          static_cast<int>(slots));
-}
-
-// ---- the first entries of long lines ------------------------------------------------------------
-
-/** Most entries of which a line is cut to tiles: each launch leaves an eighth or less of it. The
- *  network has about 550 instructions of a thread for an entry, which takes an H100 as long as
- *  loading and storing 54 bytes; CUB moves 72, in six kernels and six fills for each line. */
-constexpr std::int64_t kMostFirst = kShortLine / 8;
-
-/** Stores the first `kept` entries, in order, of each tile of kShortLine entries of a line. */
-template <class Entry>
-__global__ void __launch_bounds__(kSortThreads)
-    first_entries_kernel(const Entry* entries, std::int64_t length, std::int64_t tiles, int kept,
-                         Entry* first, std::int64_t first_length) {
-  MZ_SHARED(Entry, room, kShortLine);
-  const int thread = static_cast<int>(threadIdx.x);
-  const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) / tiles,
-                     tile = static_cast<std::int64_t>(blockIdx.x) % tiles,
-                     left = length - tile * kShortLine;
-  const Entry* const from = entries + line * length + tile * kShortLine;
-  for (int i = thread; i < kShortLine; i += kSortThreads)
-    room[i] = i < left ? from[i] : last_entry<Entry>();
-  sort_runs(room, kShortLine, kShortLine);
-  for (int i = thread; i < kept && i < left; i += kSortThreads)
-    first[line * first_length + tile * kept + i] = room[i];
-}
-
-/** Drops entries of long lines that are not among the first `kept`, until the lines are short. */
-template <class Entry> void drop_last(EntryLines<Entry>& entries, std::int64_t kept) {
-  const Device device = entries.memory.device();
-  while (entries.length > kShortLine) {
-    const std::int64_t tiles = blocks_for(entries.length, kShortLine),
-                       whole = (tiles - 1) * kShortLine;
-    EntryLines<Entry> first(entries.lines,
-                            (tiles - 1) * kept + std::min(kept, entries.length - whole), device);
-    launch(&first_entries_kernel<Entry>, {.blocks = entries.lines * tiles, .threads = kSortThreads},
-           current_stream(device), entries.data(), entries.length, tiles, static_cast<int>(kept),
-           first.data(), first.length);
-    std::swap(entries, first);
-  }
 }
 
 // ---- long lines ---------------------------------------------------------------------------------
@@ -289,6 +249,134 @@ template <class Entry> void sort_long(EntryLines<Entry>& entries, int bits) {
   }
 }
 
+// ---- the first entries of long lines ------------------------------------------------------------
+
+/** Most entries of which a line is cut to tiles: each launch leaves an eighth or less of it. */
+constexpr std::int64_t kMostFirst = kTile / 8;
+
+/** The levels of digits: those of the key, the highest first, then those of the index. */
+template <class Entry> constexpr int kLevels = 2 * Entry::kKeyBytes;
+__device__ inline int digit_at(NarrowEntry e, int level) {
+  return static_cast<int>(e.key_and_index >> (56 - kDigitBits * level) & (kDigits - 1));
+}
+__device__ inline int digit_at(const WideEntry& e, int level) {
+  const std::uint64_t word = level < 8 ? e.key : e.place;
+  return static_cast<int>(word >> (56 - kDigitBits * (level & 7)) & (kDigits - 1));
+}
+
+/** A digit, and the numbers of entries with lower ones and with this one. */
+struct Pivot {
+  int digit;
+  unsigned below, equal;
+};
+
+/** Returns the digit of the `wanted`-th entry, by the numbers of entries with each digit. All
+ *  threads of the block must call it. */
+__device__ inline Pivot pivot_of(const unsigned* count, unsigned wanted, Pivot* room) {
+  constexpr int kEach = kDigits / kWarpSize;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kWarpSize) {
+    unsigned own = 0;
+    for (int k = 0; k < kEach; ++k) own += count[thread * kEach + k];
+    unsigned upto = own;
+    for (int step = 1; step < kWarpSize; step *= 2) {
+      const unsigned before = __shfl_up_sync(kAllLanes, upto, static_cast<unsigned>(step));
+      if (thread >= step) upto += before;
+    }
+    unsigned below = upto - own;
+    if (below < wanted && wanted <= upto) {
+      int digit = thread * kEach;
+      while (below + count[digit] < wanted) below += count[digit++];
+      *room = {digit, below, count[digit]};
+    }
+  }
+  __syncthreads();
+  return *room;
+}
+
+/** Stores the first `kept` entries of each tile of a line, in any order; or only the last of these.
+ *  Entries are compared digit by digit from `level` on, until what is left needs no comparison:
+ *  those with a lower digit than the last of the first entries are among them, those with a higher
+ *  one are not. */
+template <class Entry, bool only_last>
+__global__ void __launch_bounds__(kSortThreads)
+    first_entries_kernel(const Entry* entries, std::int64_t length, std::int64_t tiles, int level,
+                         int kept, Entry* first, std::int64_t first_length) {
+  MZ_SHARED(unsigned, count, kDigits);
+  MZ_SHARED(unsigned, stored, 1);
+  MZ_SHARED(Pivot, room, 1);
+  const int thread = static_cast<int>(threadIdx.x);
+  const Tile tile(length, tiles);
+  Entry held[kTileItems];
+  unsigned open = 0, taken = 0;  // bit k: held[k]
+#pragma unroll
+  for (int k = 0; k < kTileItems; ++k) {
+    const int i = k * kSortThreads + thread;
+    if (i >= tile.count) continue;
+    held[k] = entries[tile.first + i];
+    open |= 1u << k;
+  }
+  if (thread == 0) stored[0] = 0;
+  auto wanted = static_cast<unsigned>(kept < tile.count ? kept : tile.count);
+  for (; level < kLevels<Entry>; ++level) {
+    count[thread] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kTileItems; ++k)
+      if (open >> k & 1) atomicAdd(&count[digit_at(held[k], level)], 1u);
+    __syncthreads();
+    const Pivot pivot = pivot_of(count, wanted, room);
+#pragma unroll
+    for (int k = 0; k < kTileItems; ++k) {
+      if (!(open >> k & 1)) continue;
+      const int digit = digit_at(held[k], level);
+      if (digit < pivot.digit) taken |= 1u << k;
+      if (digit != pivot.digit) open &= ~(1u << k);
+    }
+    wanted -= pivot.below;
+    if (pivot.equal == (only_last ? 1 : wanted)) break;
+  }
+  taken = only_last ? open : taken | open;
+  if (taken == 0) return;
+  const unsigned place = atomicAdd(&stored[0], static_cast<unsigned>(bits_in(taken)));
+  Entry* to = first + tile.line * first_length + (only_last ? 0 : tile.number * kept) + place;
+#pragma unroll
+  for (int k = 0; k < kTileItems; ++k)
+    if (taken >> k & 1) *to++ = held[k];
+}
+
+/** Returns the first level at which keys of `bits` bits differ. */
+template <class Entry> int first_level(int bits) {
+  return (8 * Entry::kKeyBytes - bits) / kDigitBits;
+}
+
+/** Drops entries of long lines that are not among the first `kept`, until the lines are short. */
+template <class Entry> void drop_last(EntryLines<Entry>& entries, std::int64_t kept, int bits) {
+  const Device device = entries.memory.device();
+  while (entries.length > kShortLine) {
+    const std::int64_t tiles = blocks_for(entries.length, kTile), whole = (tiles - 1) * kTile;
+    EntryLines<Entry> first(entries.lines,
+                            (tiles - 1) * kept + std::min(kept, entries.length - whole), device);
+    launch(&first_entries_kernel<Entry, false>,
+           {.blocks = entries.lines * tiles, .threads = kSortThreads}, current_stream(device),
+           entries.data(), entries.length, tiles, first_level<Entry>(bits), static_cast<int>(kept),
+           first.data(), first.length);
+    std::swap(entries, first);
+  }
+}
+
+template <class Entry> bool keep_one(EntryLines<Entry>& entries, std::int64_t place, int bits) {
+  constexpr std::int64_t kLeast = kShortLine / 2;  // shorter lines share a block when sorted
+  if (entries.lines == 0 || entries.length <= kLeast || entries.length > kTile) return false;
+  const Device device = entries.memory.device();
+  EntryLines<Entry> one(entries.lines, 1, device);
+  launch(&first_entries_kernel<Entry, true>, {.blocks = entries.lines, .threads = kSortThreads},
+         current_stream(device), entries.data(), entries.length, std::int64_t{1},
+         first_level<Entry>(bits), static_cast<int>(place + 1), one.data(), one.length);
+  std::swap(entries, one);
+  return true;
+}
+
 // ---- long lines by CUB --------------------------------------------------------------------------
 
 /** Predicted seconds of a sort of long lines on an H100, from launches in a graph and bytes of
@@ -348,7 +436,7 @@ template <class Entry> void sort(EntryLines<Entry>& entries, int bits) {
 }
 
 template <class Entry> void sort_start(EntryLines<Entry>& entries, std::int64_t kept, int bits) {
-  if (entries.lines > 0 && kept <= kMostFirst) drop_last(entries, kept);
+  if (entries.lines > 0 && kept <= kMostFirst) drop_last(entries, kept, bits);
   sort(entries, bits);
 }
 
@@ -361,6 +449,12 @@ void sort_first(EntryLines<NarrowEntry>& entries, std::int64_t kept, int bits) {
 }
 void sort_first(EntryLines<WideEntry>& entries, std::int64_t kept, int bits) {
   sort_start(entries, kept, bits);
+}
+bool select_one(EntryLines<NarrowEntry>& entries, std::int64_t place, int bits) {
+  return keep_one(entries, place, bits);
+}
+bool select_one(EntryLines<WideEntry>& entries, std::int64_t place, int bits) {
+  return keep_one(entries, place, bits);
 }
 
 }  // namespace mezzo::gpu

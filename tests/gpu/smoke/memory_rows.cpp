@@ -9,9 +9,10 @@ namespace {
 
 std::int64_t elements(const Maker& make) { return make.pick(4000, 1 << 18, 1 << 26); }
 
-template <class F> void add(std::vector<Row>& rows, const std::string& name, double passes, F f) {
+template <class F>
+void add(std::vector<Row>& rows, const std::string& name, double passes, F f, DType dtype = f32) {
   const auto cases = [=](const Maker& make) {
-    return forward_case({make.normal({elements(make)})}, passes, f);
+    return forward_case({make.normal({elements(make)}, dtype)}, passes, f);
   };
   rows.push_back({name, cases, 0, Expected::same});
 }
@@ -89,10 +90,12 @@ void add_memory_rows(std::vector<Row>& rows) {
   add(rows, "copy f32", 2, [](const Tensors& x) { return x[0].clone(); });
   add(rows, "fill f32", 1, [](const Tensors& x) { return full_like(x[0], 2.5); });
   for (const DType dtype : {f16, bf16, i32}) {
-    add(rows, "cast f32 to " + std::string(name(dtype)), 1.5,
+    const double size = static_cast<double>(item_size(dtype)) / 4;  // in f32
+    add(rows, "cast f32 to " + std::string(name(dtype)), 1 + size,
         [=](const Tensors& x) { return x[0].to(dtype); });
-    add(rows, "cast " + std::string(name(dtype)) + " to f32", 1.5,
-        [=](const Tensors& x) { return x[0].to(dtype).to(f32); });
+    add(
+        rows, "cast " + std::string(name(dtype)) + " to f32", 1 + 1 / size,
+        [](const Tensors& x) { return x[0].to(f32); }, dtype);
   }
   for (const DType dtype : {f32, bf16, u8}) {
     const std::string what = " " + std::string(name(dtype));

@@ -582,8 +582,12 @@ const Rows masks("index", [] {
         return Trial{call({x, m}), broadcast(sizes(x), sizes(m)) ? gives(Sizes{kAny}) : refused()};
       })
       .golden({"", "torch.masked_select", "real(3, 4), mask(3, 4)"});
-  row("masked_select", CALL(masked_select(x[0], x[0] > 0)))
-      .smoke(smoke_indexed("masked_select", same));
+  Smoke selected = smoke_indexed("masked_select", same);
+  selected.operands = [make_all = selected.operands](const Maker& make, DType dtype) {
+    const Tensor x = make_all(make, dtype)[0];
+    return Tensors{x, x > 0};
+  };
+  row("masked_select", CALL(masked_select(x[0], x[1]))).smoke(selected);
   row("nonzero", CALL(nonzero(x[0])))
       .test({.oracle = coordinates,
              .operands = {indices(-1, 1)},
@@ -594,7 +598,12 @@ const Rows masks("index", [] {
         return Trial{call({x}), gives(Sizes{kAny, x.dim()})};
       })
       .golden({"", "torch.nonzero", "whole(3, 4, high=1)"});
-  row("nonzero", CALL(nonzero(x[0] > 1))).smoke(smoke_indexed("nonzero", same));
+  Smoke large = smoke_indexed("nonzero", same);
+  large.operands = [make_all = large.operands](const Maker& make, DType dtype) {
+    return Tensors{make_all(make, dtype)[0] > 1};
+  };
+  large.bytes = [](const Tensors& x) { return smoke::size_of(x[0]); };
+  row("nonzero", CALL(nonzero(x[0]))).smoke(large);
 });
 
 const Rows masked_rows("space", [] {

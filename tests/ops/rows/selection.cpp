@@ -99,8 +99,18 @@ const Rows additions("pointwise", [] {
         const Tensors x = draw_masked(d, {true, false, false}, 1);
         return Trial{call(x), broadcast_result(x)};
       })
-      .golden({"", "torch.where", "mask(3, 1), real(3, 4), real(4)"});
-  row("where", CALL(where(x[0] > 0, x[0], x[1]))).smoke(smoke_map("where", 2, kShortFloats));
+      .golden({"", "torch.where", "mask(3, 1), real(3, 4), real(4)"})
+      .smoke(
+          {.name = "where",
+           .dtypes = kShortFloats,
+           .operands =
+               [](const Maker& make, DType dtype) {
+                 const Shape shape{make.pick(3000, 1 << 18, 1 << 26)};
+                 return Tensors{make.normal(shape) > 0, make.normal(shape, dtype),
+                                make.normal(shape, dtype)};
+               },
+           .bytes =
+               [](const Tensors& x) { return smoke::size_of(x[0]) + 3 * smoke::size_of(x[1]); }});
   row("where", CALL(where(x[0], x[1], other), double other))
       .test({.variant = "number",
              .oracle = elementwise([](double c, double a) { return c != 0 ? a : 0.5; }),

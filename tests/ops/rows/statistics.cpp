@@ -242,12 +242,22 @@ const Rows scans("reduce", [] {
                           .factor = 16},
                          dim);
   }
-  row("cumsum", CALL(cumsum(square(x[0]), 1)))
-      .smoke(smoke_rows("cumsum", {f32}, smoke::Expected::close));
-  row("cumsum", CALL(cumsum(square(x[0]).flatten(), 0)))
-      .smoke(smoke_rows("cumsum, long", {f32}, smoke::Expected::close));
-  row("cumsum", CALL(cumsum((x[0] * 8.0).to(i32).flatten(), 0)))
-      .smoke(smoke_rows("cumsum of i32, long", {f32}, smoke::Expected::same));
+  // Operands of one sign, so that sums do not cancel, and integers.
+  const auto line_of = [](const std::string& name, smoke::Expected expected, auto operand) {
+    Smoke line = smoke_rows(name, {f32}, expected);
+    line.operands = [make_rows = line.operands, operand](const Maker& make, DType dtype) {
+      return Tensors{operand(make_rows(make, dtype)[0])};
+    };
+    return line;
+  };
+  const auto squares = [](const Tensor& x) { return square(x); };
+  row("cumsum", CALL(cumsum(x[0], 1))).smoke(line_of("cumsum", smoke::Expected::close, squares));
+  Smoke integers = line_of("cumsum of i32, long", smoke::Expected::same,
+                           [](const Tensor& x) { return (x * 8.0).to(i32); });
+  integers.bytes = [](const Tensors& x) { return 3 * smoke::size_of(x[0]); };  // results are i64
+  row("cumsum", CALL(cumsum(x[0].flatten(), 0)))
+      .smoke(line_of("cumsum, long", smoke::Expected::close, squares))
+      .smoke(integers);
 });
 
 }  // namespace
