@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "../tensor/core/dispatch.h"
 #include "../tensor/device/capture.h"
@@ -234,7 +235,10 @@ class Walk {
       for (const Edge& edge : node.next())
         feeds = feeds || (of_interest(edge) && tasks_[edge.key()].needed);
       if (feeds && accumulate_ && !retain_graph_) pass_on_conversions(node);
-      if (feeds && !added_in_place(node, gy)) gx = node.apply(std::move(gy));
+      if (feeds && !added_in_place(node, gy)) {
+        append_rest(node, gy);
+        gx = node.apply(std::move(gy));
+      }
       if (feeds && !retain_graph_) node.release_saved();
     }
     for (std::size_t i = 0; i < gx.size(); ++i) deliver(node.next()[i], std::move(gx[i]));
@@ -253,6 +257,17 @@ class Walk {
     if (!sum.defined() || !gy[0].defined()) return false;
     task.prepare_sum(edge.output, gy[0].dtype());
     return exclusively_owned(sum) && same_dense_layout(sum, sum) && node.add_gradient(gy, sum);
+  }
+
+  /** Moves the sum of the other gradients of the first operand to the end of `gy` if the node adds
+   *  its own to it. */
+  void append_rest(const Node& node, Grads& gy) {
+    const auto* const op = dynamic_cast<const OpNode*>(&node);
+    if (grad_enabled() || !op || !gy[0].defined() || !of_interest(op->next()[0])) return;
+    const Edge& edge = op->next()[0];
+    Task& task = tasks_[edge.key()];
+    Tensor& sum = task.gathered[edge.output];
+    if (task.pending == 1 && op->adds_to(sum)) gy.push_back(std::exchange(sum, {}));
   }
 
   /** If the next node, or the one after a change of shape, converts its gradient to a narrower
@@ -287,6 +302,7 @@ class Walk {
     if (!g.defined()) return;
     // The leaf may have been converted since the forward pass.
     if (g.dtype() != leaf.dtype()) g = g.to(leaf.dtype());
+    (void)g.raw_data();  // converts it now if it is late: the program may write to its source
     GradState& state = grad_state(leaf);
     state.hooks.for_each([&](const GradHook& hook) {
       if (Tensor replaced = hook(g); replaced.defined()) g = replaced;

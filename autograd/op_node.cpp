@@ -6,6 +6,7 @@
 #include "../tensor/ops/elementwise/pointwise.h"
 #include "../tensor/ops/index/embedding.h"
 #include "../tensor/ops/index/index.h"
+#include "../tensor/ops/norm/layer_norm.h"
 #include "../tensor/ops/reduce/reduce.h"
 #include "../tensor/ops/shape/copy.h"
 #include "../tensor/ops/shape/view.h"
@@ -100,6 +101,16 @@ std::optional<DType> OpNode::converts_to() const {
 }
 
 bool OpNode::only_reshapes() const { return &info_ == &op_info<op::View>; }
+
+/** Returns true for norms of rows, whose kernels round the gradient before they add it, as the
+ *  engine does. */
+bool OpNode::adds_to(const Tensor& rest) const {
+  const bool is_norm = &info_ == &op_info<op::LayerNorm> || &info_ == &op_info<op::RmsNorm>;
+  if (!is_norm || !rest.defined() || needs_single_ops()) return false;
+  const TensorMeta& x = metas_[0];
+  return rest.dtype() == x.dtype && x.gradient == x.dtype && rest.shape() == x.shape &&
+         rest.device() == x.device;
+}
 
 /** Returns true for a lookup whose gradient index_add computes. */
 bool OpNode::is_plain_lookup() const {

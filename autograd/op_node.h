@@ -53,6 +53,9 @@ class OpNode final : public Node {
   bool add_gradient(const Grads& gy, const Tensor& sum) override;
   /** Returns true if the gradient is the incoming one in another shape. */
   bool only_reshapes() const;
+  /** Returns true if apply() adds the gradient of the first operand to `rest`, the sum of its other
+   *  gradients, where that follows the gradients of the results. */
+  bool adds_to(const Tensor& rest) const;
 
  private:
   /** Returns the gradients of the op's backward function, fitted to the operands. */

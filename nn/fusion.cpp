@@ -32,7 +32,11 @@ bool batch_norm_relu_may_fuse() {
   return is_unobservable(ops);
 }
 
-bool add_layer_norm_may_fuse() { return !needs_single_ops() && !thread_hooks().cast; }
+bool add_layer_norm_may_fuse() {
+  static const std::array<const OpInfo*, 3> ops{find_op("add"), find_op("add_layer_norm"),
+                                                find_op("layer_norm")};
+  return is_unobservable(ops);
+}
 
 bool self_attention_may_fuse() {
   static const std::array<const OpInfo*, 2> ops{find_op("scaled_dot_product_attention"),

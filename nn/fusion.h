@@ -9,8 +9,8 @@ namespace mezzo::nn::detail {
 bool mlp_may_fuse();
 /** Returns true if fusing batch_norm, add and relu is unobservable, under the same conditions. */
 bool batch_norm_relu_may_fuse();
-/** Returns true if fusing add and layer_norm is unobservable: no trace is active, and no ops are
- *  cast, because their precision tags differ. */
+/** Returns true if fusing add and layer_norm is unobservable, under the same conditions, for
+ *  operands that casts leave as they are. */
 bool add_layer_norm_may_fuse();
 /** Returns true if dividing a projection into heads within attention is unobservable, under the
  *  conditions of mlp_may_fuse(). */

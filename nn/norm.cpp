@@ -124,9 +124,14 @@ Tensor LayerNorm::forward(const Tensor& x) const {
 }
 
 SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& branch) const {
-  const bool alike = x.defined() && x.shape() == branch.shape() && x.dtype() == branch.dtype() &&
-                     x.device() == branch.device() && is_floating(x.dtype());
-  if (!alike || wraps_calls() || !detail::add_layer_norm_may_fuse()) {
+  const auto is_f32 = [](const Tensor& t) { return !t.defined() || t.dtype() == DType::f32; };
+  const bool alike = x.defined() && x.shape() == branch.shape() && x.device() == branch.device() &&
+                     is_floating(x.dtype());
+  // Casts widen no operand if x, weight and bias are of f32. A 16-bit branch is widened by the sum.
+  const bool is_wide = alike && is_f32(x) && is_f32(weight_) && is_f32(bias_);
+  const bool fits = alike && (is_wide ? x.dtype() == branch.dtype() || is_low(branch.dtype())
+                                      : x.dtype() == branch.dtype() && !thread_hooks().cast);
+  if (!fits || wraps_calls() || !detail::add_layer_norm_may_fuse()) {
     const Tensor sum = x + branch;
     return {sum, (*this)(sum)};
   }

@@ -26,7 +26,6 @@ constexpr Small kSmall[] = {
     {"backward_kernel", 64, "of cross entropy: 1,024 lines of 10 classes, 16 per block"},
     {"copy_packs_kernel", 196, "8 elements per thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
-    {"forward_kernel", 1, "elementwise, of one number"},
     {"forward_packs_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
     {"join_gradient_sums_kernel", 256, "2 channels per block, of up to 512"},
     {"join_moments_kernel", 256, "2 channels per block, of up to 512"},

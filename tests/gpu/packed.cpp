@@ -460,6 +460,44 @@ TEST_CASE("resizing many planes has the bits of resizing one, and agrees with th
     }
 }
 
+TEST_CASE("the gradient of a sum is passed on, or summed in f32 over broadcast dimensions",
+          "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(16);
+  for (const DType dtype : {f32, f16, bf16})
+    for (const auto& [shape, rows] : {std::pair{Shape{70, 6, 64}, Shape{6, 64}},
+                                      {Shape{300, 8}, Shape{8}},
+                                      {Shape{3, 5, 7}, Shape{5, 7}},
+                                      {Shape{5, 1, 8}, Shape{1, 8}},
+                                      {Shape{40}, Shape{}},
+                                      {Shape{0, 8}, Shape{8}},
+                                      {Shape{4, 3, 8}, Shape{3, 1}}}) {
+      INFO(name(dtype) << " " << str(shape) << " " << str(rows));
+      const Tensor g = randn(shape).to(dtype).to(kDevice);
+      const Tensor x = randn(shape).to(dtype).to(kDevice).requires_grad_(),
+                   other = randn(rows).to(dtype).to(kDevice).requires_grad_();
+      const Tensor wide = g.to(f32);
+      const Tensor summed =
+          rows.rank() == 2 && rows[1] == 1 ? sum(wide, {0, 2}, {.keepdim = true}) : sum(wide, 0);
+      const std::vector<double> expected = summed.to(dtype).to(cpu).to_vector<double>(),
+                                incoming = g.to(cpu).to_vector<double>();
+      (x + other).backward(g);
+      CHECK(x.grad().to(cpu).to_vector<double>() == incoming);
+      CHECK(other.grad().to(cpu).to_vector<double>() == expected);
+      x.grad().fill_(7);
+      CHECK(g.to(cpu).to_vector<double>() == incoming);
+    }
+  const Tensor a = ones({}, {.device = kDevice}).requires_grad_(),
+               b = ones({}, {.device = kDevice}).requires_grad_();
+  (a + b + a).backward();
+  CHECK(a.grad().item<double>() == 2);
+  a.grad().fill_(5);
+  CHECK(b.grad().item<double>() == 1);
+  b.set_grad({});
+  (a + b).backward();  // the shared 1 that backward passes start from was not written
+  CHECK(b.grad().item<double>() == 1);
+}
+
 TEST_CASE("captured steps and streams join the gradients of a norm each with their own counters",
           "[gpu][packed]") {
   NEED_DEVICE();

@@ -3,6 +3,7 @@
 #include <mezzo.h>
 
 #include <cmath>
+#include <optional>
 
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -17,6 +18,7 @@ namespace {
 struct Operands {
   Tensor x, branch;
   nn::LayerNorm layer;
+  std::optional<DType> rounds;  // the norm, before it is used
 
   Operands(DType dtype, const Shape& shape, DType of_weight, const nn::LayerNormLayerOptions& its)
       : x(leaf(shape, dtype, 2)),
@@ -44,7 +46,7 @@ struct Operands {
     const nn::SumAndNorm y = results(joined);
     std::vector<Tensor> out{y.sum.detach(), y.norm.detach()}, used, seeds;
     if (uses_sum) used.push_back(y.sum * 0.75);
-    if (uses_norm) used.push_back(y.norm * 1.5);
+    if (uses_norm) used.push_back((rounds ? y.norm.to(*rounds) : y.norm) * 1.5);
     for (const Tensor& t : used) {
       std::vector<double> seed;
       for (std::int64_t i = 0; i < t.numel(); ++i)
@@ -84,6 +86,48 @@ TEST_CASE("add_layer_norm has the bits of add and layer_norm", "[ops]") {
         CHECK(Operands(dtype, shape, dtype, options).agree());
         if (is_low(dtype)) CHECK(Operands(dtype, shape, f32, options).agree());
       }
+}
+
+TEST_CASE("add_layer_norm of f32 and a 16-bit branch has the bits of its parts", "[ops]") {
+  manual_seed(37);
+  for (const DType low : {f16, bf16})
+    // odd rows; rows of packs of f32, and of 16 bits, held and in several chunks
+    for (const Shape& shape :
+         {Shape{4, 3}, Shape{2, 3, 4}, Shape{300, 40}, Shape{3, 768}, Shape{2, 8448}, Shape{0, 8}})
+      for (const nn::LayerNormLayerOptions& options :
+           {nn::LayerNormLayerOptions{}, {.affine = false}, {.bias = false}})
+        for (const bool rounds : {false, true}) {
+          INFO(name(low) << ", " << str(shape) << (options.affine ? ", affine" : "")
+                         << (rounds ? ", rounded" : ""));
+          Operands o(f32, shape, f32, options);
+          o.branch = leaf(shape, low, 1);
+          if (rounds) o.rounds = low;
+          CHECK(o.agree());
+          CHECK(o.agree(false, true));
+          o.rounds = low == f16 ? bf16 : f16;  // other than the branch
+          CHECK(o.agree());
+          const amp::autocast casts({.dtype = low});
+          CHECK(o.agree());
+        }
+}
+
+TEST_CASE("add_layer_norm of a 16-bit branch takes any layout, nan and overflow", "[ops]") {
+  manual_seed(38);
+  Operands o(f32, {12, 32}, f32, {});
+  o.rounds = f16;
+  const Tensor branch = leaf({12, 32}, f16, 1);
+  o.branch = branch.detach().t().contiguous().t().requires_grad_();
+  CHECK(o.agree());
+  o.branch = unaligned(branch.detach());
+  CHECK(o.agree());
+  {
+    const NoGrad no_grad;
+    o.x.select(0, 0).fill_(std::nan(""));
+    o.branch.select(0, 1).fill_(INFINITY);
+    o.x.select(0, 2).fill_(1e30);               // its gradient underflows in f16
+    o.layer.weight().select(0, 3).fill_(1e30);  // the norm overflows in f16
+  }
+  CHECK(o.agree());
 }
 
 TEST_CASE("add_layer_norm has the bits of its parts where only one result is used", "[ops]") {
@@ -153,6 +197,31 @@ TEST_CASE("second gradients of add_layer_norm match its parts", "[ops]") {
                             {1e-11, 1e-11}) == "");
 }
 
+TEST_CASE("norms of rows add their gradient to those of other uses, with the same bits", "[ops]") {
+  manual_seed(39);
+  for (const DType dtype : {f64, f32, f16, bf16})
+    for (const std::int64_t width : {7, 64})
+      for (const bool is_rms : {false, true})
+        for (const bool norm_first : {false, true}) {
+          INFO(name(dtype) << ", " << width << (is_rms ? ", rms" : "")
+                           << (norm_first ? ", norm first" : ""));
+          const Tensor x = leaf({20, width}, dtype, 2), weight = leaf({width}, dtype, 1);
+          Tensor y, other;
+          if (!norm_first) other = x * 0.75;
+          y = is_rms ? rms_norm(x, {width}, {.weight = weight})
+                     : layer_norm(x, {width}, {.weight = weight});
+          if (norm_first) other = x * 0.75;
+          const Tensor seed = leaf({20, width}, dtype, 1).detach();
+          const auto gradients = [&](const std::vector<Tensor>& used) {
+            return grad(used, std::vector{x, weight}, {.retain_graph = true, .allow_unused = true},
+                        std::vector<Tensor>(used.size(), seed));
+          };
+          const std::vector<Tensor> both = gradients({y, other}), norm = gradients({y});
+          const Tensor sum = gradients({other})[0] + norm[0];
+          CHECK(same_bits({both[0], both[1]}, {sum, norm[1]}));
+        }
+}
+
 TEST_CASE("add_layer_norm keeps the sum for the backward pass", "[ops]") {
   const Operands o(f32, {4, 8}, f32, {});
   const nn::SumAndNorm y = o.results(true);
@@ -171,11 +240,20 @@ TEST_CASE("add_layer_norm calls its parts where that could be observed", "[ops]"
   };
   CHECK(made_by(o.branch) == "add_layer_norm");
   CHECK(made_by(o.branch.detach().select(0, 0)) == "layer_norm");
-  CHECK(made_by(o.branch.detach().to(f16)) == "layer_norm");
+  CHECK(made_by(o.branch.detach().to(f16)) == "add_layer_norm");
+  CHECK(made_by(o.branch.detach().to(f64)) == "layer_norm");
   CHECK(made_by({}) == "layer_norm");
   {
     const amp::autocast casts({.dtype = f16});
+    CHECK(made_by(o.branch) == "add_layer_norm");
+    CHECK(made_by(o.branch.detach().to(bf16)) == "add_layer_norm");
+    const amp::policy_override adds{{"add", Precision::low}};
     CHECK(made_by(o.branch) == "layer_norm");
+  }
+  {
+    const amp::autocast casts({.dtype = f16});  // they widen x, weight and bias
+    const Operands low(f16, {4, 8}, f16, {});
+    CHECK(origin(nn::add_layer_norm(low.layer, low.x, low.branch).norm) == "layer_norm");
   }
   const Names seen;
   CHECK(made_by(o.branch) == "layer_norm");

@@ -121,35 +121,37 @@ __global__ void __launch_bounds__(kSpreadThreads)
 }
 
 /** Writes x + branch, rounded to T, to the row of `sums`. If it is one chunk it is held there. */
-template <class T>
-__device__ void take_sums(RowPacks<T, 1>& sums, const T* x, const T* branch, T* to) {
+template <class T, class B>
+__device__ void take_sums(RowPacks<T, 1>& sums, const T* x, const B* branch, T* to) {
   constexpr int kWidth = kPerPack<T>;
 #pragma unroll 1
   for (int chunk = 0; chunk < sums.packs; chunk += kHeldPacks * sums.lanes) {
-    PackWords other[kHeldPacks];
+    PartWords<B, kWidth> other[kHeldPacks];
 #pragma unroll
     for (int j = 0; j < kHeldPacks; ++j) {
       const int at = chunk + j * sums.lanes + sums.lane;
       if (at >= sums.packs) break;
       sums.pack[j][0] = reinterpret_cast<const PackWords*>(x)[at];
-      other[j] = reinterpret_cast<const PackWords*>(branch)[at];
+      other[j] = reinterpret_cast<const PartWords<B, kWidth>*>(branch)[at];
     }
 #pragma unroll
     for (int j = 0; j < kHeldPacks; ++j) {
       const int at = chunk + j * sums.lanes + sums.lane;
       if (at >= sums.packs) break;
-      sums.pack[j][0] = sum_of<T>(sums.pack[j][0], other[j]);
+      sums.pack[j][0] = sum_of<T, B>(sums.pack[j][0], other[j]);
       store_words(to + at * kWidth, sums.pack[j][0]);
     }
     sums.held = chunk;
   }
 }
 
-/** The same for rows of packs of T, with weight and bias of W; if it `adds`, of x + branch. */
-template <class T, class W, bool centred, bool adds>
+/** The same for rows of packs of T, with weight and bias of W, of x + branch unless B, the type of
+ *  the branch, is void. */
+template <class T, class W, bool centred, class B>
 __global__ void __launch_bounds__(kTeamThreads)
     packed_norm_kernel(const __grid_constant__ RowNorm norm, const Teams teams) {
   constexpr int kWidth = kPerPack<T>;
+  constexpr bool adds = !std::is_void_v<B>;
   MZ_SHARED(float, room, kTeamWarps);
   const Team team(teams);
   const std::int64_t base = team.row * norm.rows.length;
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(kTeamThreads)
                    static_cast<const T*>(adds ? norm.sum.data : norm.x.data) + base);
   if constexpr (adds)
     take_sums(x, static_cast<const T*>(norm.x.data) + base,
-              static_cast<const T*>(norm.branch.data) + base,
+              static_cast<const B*>(norm.branch.data) + base,
               static_cast<T*>(norm.sum.data) + base);
   const auto count = static_cast<float>(norm.rows.length);
   float mean = 0, squares = 0;
@@ -217,14 +219,33 @@ __global__ void __launch_bounds__(kTeamThreads)
 }
 
 /** Launches the kernel of packs. */
+template <class T, class W, bool centred, class B>
+void launch_packed(const RowNorm& norm, runtime::Stream stream) {
+  const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
+  launch(&packed_norm_kernel<T, W, centred, B>, teams.grid(), stream, norm, teams);
+}
+
 template <bool centred, bool adds>
 void packed_forward(const RowNorm& norm, runtime::Stream stream) {
   visit_packed(norm.x.dtype, affine_dtype(norm),
                [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
-                 const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
-                 launch(&packed_norm_kernel<T, W, centred, adds>, teams.grid(), stream, norm,
-                        teams);
+                 launch_packed<T, W, centred, std::conditional_t<adds, T, void>>(norm, stream);
                });
+}
+
+/** Launches the kernel of packs of f32 plus a 16-bit branch, and returns true if it takes them. */
+bool widened_forward(const RowNorm& norm, runtime::Stream stream) {
+  const bool fits =
+      is_low(norm.branch.dtype) && reinterpret_cast<std::uintptr_t>(norm.branch.data) % 16 == 0 &&
+      affine_dtype(norm) == DType::f32 &&
+      have_packs(norm.rows.length, {norm.x, norm.sum, norm.y}, {norm.weight, norm.bias}) &&
+      norm.x.dtype == DType::f32;
+  if (!fits) return false;
+  if (norm.branch.dtype == DType::f16)
+    launch_packed<float, float, true, Half>(norm, stream);
+  else
+    launch_packed<float, float, true, BFloat16>(norm, stream);
+  return true;
 }
 
 template <bool centred>
@@ -268,6 +289,7 @@ void add_layer_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
   if (have_packs(norm.rows.length, {norm.x, norm.branch, norm.sum, norm.y},
                  {norm.weight, norm.bias}))
     return packed_forward<true, true>(norm, current_stream(x.device()));
+  if (widened_forward(norm, current_stream(x.device()))) return;
   add_into(x, branch, out[0]);
   forward<true>(out[0], weight, bias, out[1], out[2], out[3], attrs);
 }

@@ -17,19 +17,35 @@ __device__ inline void prefetch(const void* address) {
 #endif
 }
 
-/** Starts to load the calling thread's packs of a row of T, of one chunk. */
-template <class T> __device__ void prefetch_row(const Team& team, int packs, const T* row) {
+/** Starts to load the calling thread's packs of `width` elements of a row, of one chunk. */
+template <int width, class T>
+__device__ void prefetch_row(const Team& team, int packs, const T* row) {
 #pragma unroll
   for (int j = 0; j < kHeldPacks; ++j)
-    if (const int at = j * team.lanes + team.lane; at < packs) prefetch(row + at * kPerPack<T>);
+    if (const int at = j * team.lanes + team.lane; at < packs) prefetch(row + at * width);
 }
 
-/** Returns the sums of two packs of T, rounded. */
-template <class T> __device__ PackWords sum_of(const PackWords& x, const PackWords& y) {
+/** Words of n elements of T, a pack or half a pack. */
+template <class T, int n> using PartWords = Pack<std::uint32_t, n* static_cast<int>(sizeof(T)) / 4>;
+
+/** Converts n elements of T, a pack or half a pack, to f32. */
+template <class T, int n> __device__ void widen_part(const PartWords<T, n>& part, float* values) {
+  if constexpr (n == kPerPack<T>) {
+    widen<T>(part, values);
+  } else {
+    float whole[kPerPack<T>];
+    widen<T>({part.item[0], part.item[1], 0, 0}, whole);
+    copy_values<n>(whole, values);
+  }
+}
+
+/** Returns the sums of a pack of T and as many elements of B, rounded to T. */
+template <class T, class B>
+__device__ PackWords sum_of(const PackWords& x, const PartWords<B, kPerPack<T>>& y) {
   constexpr int kWidth = kPerPack<T>;
   float a[kWidth], b[kWidth];
   widen<T>(x, a);
-  widen<T>(y, b);
+  widen_part<B, kWidth>(y, b);
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) a[k] += b[k];
   return narrowed_words<T, kWidth>(a);
@@ -47,7 +63,8 @@ void add_into(const Tensor& a, const Tensor& b, Tensor& out);
 struct RowNormBackward {
   Lines rows;
   Array g, x, weight, mean, rstd, gx;
-  Array rest = {};  // of packs: the sum's other gradient
+  Array rest = {};      // of packs: the sum's other gradient
+  void* low = nullptr;  // of packs: gx, rounded to the 16-bit dtype of g
 };
 
 /** Statistics shared by a row's elements. */

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "../../../tensor/cpu/order.h"
+#include "../../../tensor/ops/shape/copy.h"
 #include "../../attach.h"
 #include "layer_norm.h"
 #include "layer_norm_affine.h"
@@ -39,15 +40,16 @@ __global__ void __launch_bounds__(kSpreadThreads)
   });
 }
 
-/** fused_backward_kernel for rows of packs of T, with a weight of W; it `adds` the sum's other
- *  gradient. A thread holds its part of a row, without g if it adds, for want of registers, while
- *  the other gradient and the next row come into the cache. Without chunks there are no sums for
- *  weight and bias. */
-template <class T, class W, bool adds>
+/** fused_backward_kernel for rows of packs of T, with a weight of W and an incoming gradient of G,
+ *  T or 16 bits; it `adds` the sum's other gradient. A thread holds its part of a row, without g if
+ *  it adds, for want of registers, or if g is not of T, while the other gradient and the next row
+ *  come into the cache. Without chunks there are no sums for weight and bias. */
+template <class T, class W, bool adds, class G>
 __global__ void __launch_bounds__(kTeamThreads, 2)
     packed_backward_kernel(const __grid_constant__ RowNormBackward norm, const Teams teams,
                            std::int64_t turns, const __grid_constant__ AffineSums affine) {
   constexpr int kWidth = kPerPack<T>;
+  constexpr bool holds_g = !adds && std::is_same_v<G, T>;
   using Sums = GradientSums<float>;
   MZ_SHARED(Sums, room, kTeamThreads * kWidth);
   MZ_SHARED(int, last, 1);
@@ -57,23 +59,21 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
     const Team team(teams, first + turn);
     const std::int64_t base = team.row * norm.rows.length;
     const RowStatistics<float> row(norm, team);
-    const T *const x_row = static_cast<const T*>(norm.x.data) + base, *const g_row =
-                                                                          static_cast<const T*>(
-                                                                              norm.g.data) +
-                                                                          base;
+    const T* const x_row = static_cast<const T*>(norm.x.data) + base;
+    const G* const g_row = static_cast<const G*>(norm.g.data) + base;
     if constexpr (adds)
       if (team.has_row)
-        prefetch_row(team, teams.packs, static_cast<const T*>(norm.rest.data) + base);
+        prefetch_row<kWidth>(team, teams.packs, static_cast<const T*>(norm.rest.data) + base);
     if (turn + 1 < turns && team.row + teams.slots < teams.rows) {
       const std::int64_t next = teams.slots * norm.rows.length;
-      prefetch_row(team, teams.packs, x_row + next);
-      prefetch_row(team, teams.packs, g_row + next);
+      prefetch_row<kWidth>(team, teams.packs, x_row + next);
+      prefetch_row<kWidth>(team, teams.packs, g_row + next);
     }
     auto packs = [&] {
-      if constexpr (adds)
-        return RowPacks<T, 1>(team, teams.packs, x_row);
-      else
+      if constexpr (holds_g)
         return RowPacks<T, 2>(team, teams.packs, x_row, g_row);
+      else
+        return RowPacks<T, 1>(team, teams.packs, x_row);
     }();
     const auto weigh = [&](int at, const float* g, float* gw) {
 #pragma unroll
@@ -87,10 +87,10 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
     Sums own;
     packs.for_each([&](int j, int at, const auto& v) {
       float g[kWidth], gw[kWidth];
-      if constexpr (adds)
-        load_values<kWidth>(g_row + at, g);
-      else
+      if constexpr (holds_g)
         copy_values<kWidth>(v[1], g);
+      else
+        widen_part<G, kWidth>(*reinterpret_cast<const PartWords<G, kWidth>*>(g_row + at), g);
       weigh(at, g, gw);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) {
@@ -104,19 +104,26 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
                 centre = norm.mean.data ? own.g / count : 0.0f, slope = own.gx / count;
     packs.for_each([&](int, int at, const auto& v) {
       float g[kWidth], gw[kWidth];
-      if constexpr (adds)
+      if constexpr (holds_g)
+        copy_values<kWidth>(v[1], g);
+      else if constexpr (std::is_same_v<G, T>)
         widen<T>(load_words(reinterpret_cast<const PackWords*>(g_row + at)), g);
       else
-        copy_values<kWidth>(v[1], g);
+        widen_part<G, kWidth>(*reinterpret_cast<const PartWords<G, kWidth>*>(g_row + at), g);
       weigh(at, g, gw);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k)
         gw[k] = row.rstd * (gw[k] - multiply_add(row.normalised(v[0][k]), slope, centre));
       PackWords words = narrowed_words<T, kWidth>(gw);
       if constexpr (adds)
-        words = sum_of<T>(words, load_words(reinterpret_cast<const PackWords*>(
-                                     static_cast<const T*>(norm.rest.data) + base + at)));
+        words = sum_of<T, T>(words, load_words(reinterpret_cast<const PackWords*>(
+                                        static_cast<const T*>(norm.rest.data) + base + at)));
       store_words(static_cast<T*>(norm.gx.data) + base + at, words);
+      if constexpr (!std::is_same_v<G, T>)
+        if (norm.low) {
+          widen<T>(words, gw);
+          store_values<kWidth>(static_cast<G*>(norm.low) + base + at, gw);
+        }
     });
   }
   if (!affine.chunks) return;
@@ -157,39 +164,77 @@ void packed_backward(const RowNormBackward& norm, const Teams& teams, Device dev
     auto* const chunks = static_cast<GradientSums<float>*>(room.raw_data());
     sums = {chunks, chunks + grid.blocks * length, tickets(device), Array(out[1]), Array(out[2])};
   }
+  const auto run = [&]<class T, class W, class G>(std::type_identity<T>, std::type_identity<W>,
+                                                  std::type_identity<G>) {
+    launch(&packed_backward_kernel<T, W, adds, G>, grid, current_stream(device), norm, teams, turns,
+           sums);
+  };
+  if (norm.g.dtype != norm.x.dtype) {
+    const std::type_identity<float> wide{};
+    if (norm.g.dtype == DType::f16) return run(wide, wide, std::type_identity<Half>{});
+    return run(wide, wide, std::type_identity<BFloat16>{});
+  }
   visit_packed(norm.x.dtype, affine_dtype(norm),
-               [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
-                 launch(&packed_backward_kernel<T, W, adds>, grid, current_stream(device), norm,
-                        teams, turns, sums);
-               });
+               [&](auto type, auto weight) { run(type, weight, type); });
 }
 
-/** Computes the gradients; adds `rest`, if given, to that of x. */
+/** Runs packed_backward_kernel, and returns true, if it takes the operands: rows of packs, with g
+ * of their dtype, or of 16 bits if they are of f32. */
+bool take_packs(const RowNormBackward& norm, Device device, Outputs out, bool wants_affine) {
+  const bool widens = is_low(norm.g.dtype) && norm.x.dtype == DType::f32;
+  const bool has_g = !widens || (reinterpret_cast<std::uintptr_t>(norm.g.data) % 16 == 0 &&
+                                 affine_dtype(norm) == DType::f32);
+  if (!has_g || !have_packs(norm.rows.length,
+                            {norm.x, norm.gx, norm.rest, widens ? norm.x : norm.g}, {norm.weight}))
+    return false;
+  const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
+  if (!teams.hold_rows()) return false;
+  if (norm.rest.data)
+    packed_backward<true>(norm, teams, device, out, wants_affine);
+  else
+    packed_backward<false>(norm, teams, device, out, wants_affine);
+  return true;
+}
+
+/** Computes the gradients; adds `rest`, if given, to that of x. A fourth result, if there is one,
+ *  is the gradient of x, rounded. */
 void differentiate(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs,
                    const Tensor& rest) {
-  const Tensor g = row_major(in[0]), x = row_major(in[1]), rstd = row_major(in[4]);
-  const Tensor weight = row_major(in[2]);
-  const Tensor mean = row_major(in[3]), other = row_major(rest);
-  const RowNormBackward norm{trailing_lines(x.shape(), attrs.dims.rank()),
-                             Array(g),
-                             Array(x),
-                             Array(weight),
-                             Array(mean),
-                             Array(rstd),
-                             Array(out[0]),
-                             Array(other)};
+  const Tensor x = row_major(in[1]), weight = row_major(in[2]), mean = row_major(in[3]),
+               rstd = row_major(in[4]), other = row_major(rest);
   const Device device = x.device();
-  if (have_packs(norm.rows.length, {norm.g, norm.x, norm.gx, norm.rest}, {norm.weight})) {
-    const Teams teams(norm.rows.count, norm.rows.length, norm.x.dtype);
-    if (teams.hold_rows())
-      return rest.defined() ? packed_backward<true>(norm, teams, device, out, attrs.wants_affine)
-                            : packed_backward<false>(norm, teams, device, out, attrs.wants_affine);
+  const auto operands = [&](const Tensor& g) {
+    return RowNormBackward{trailing_lines(x.shape(), attrs.dims.rank()),
+                           Array(g),
+                           Array(x),
+                           Array(weight),
+                           Array(mean),
+                           Array(rstd),
+                           Array(out[0]),
+                           Array(other)};
+  };
+  const bool rounds = out.size() > 3;
+  // A gradient that is to be converted to f32 may be read as it is.
+  if (const Tensor source = op::late_source(in[0]);
+      source.dtype() != in[0].dtype() && source.is_contiguous()) {
+    RowNormBackward norm = operands(source);
+    const bool writes_low = rounds && out[3].dtype() == source.dtype();
+    if (writes_low) norm.low = out[3].raw_data();
+    if (take_packs(norm, device, out, attrs.wants_affine)) {
+      if (rounds && !writes_low) op::convert_to(out[0], out[3]);
+      return;
+    }
   }
-  if (attrs.wants_affine)
-    row_norm_gradients(norm, x.dtype(), device, out);
-  else if (x.numel() > 0)
-    row_norm_gradient(norm, x.dtype(), device);
-  if (rest.defined()) add_into(out[0], other, out[0]);
+  const Tensor g = row_major(in[0]);
+  const RowNormBackward norm = operands(g);
+  if (!take_packs(norm, device, out, attrs.wants_affine)) {
+    if (attrs.wants_affine)
+      row_norm_gradients(norm, x.dtype(), device, out);
+    else if (x.numel() > 0)
+      row_norm_gradient(norm, x.dtype(), device);
+    if (rest.defined()) add_into(out[0], other, out[0]);
+  }
+  if (rounds) op::convert_to(out[0], out[3]);
 }
 
 void backward(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& attrs) {

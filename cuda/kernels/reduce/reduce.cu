@@ -2,6 +2,7 @@
 #include "../../../tensor/ops/reduce/reduce.h"
 
 #include "../../../tensor/cpu/order.h"
+#include "../../../tensor/ops/shape/copy.h"
 #include "../../attach.h"
 #include "../typed.h"
 #include "reduce.h"
@@ -87,27 +88,40 @@ struct PackColumns {
   Grid grid() const { return {.blocks = matrices * chunks * strips, .threads = kTeamThreads}; }
 };
 
+/** Converts the elements of a pack of T, or of half a pack, to f32. */
+template <class T, int words>
+__device__ void widen_words(const Pack<std::uint32_t, words>& pack, float* values) {
+  if constexpr (words == 4) {
+    widen<T>(pack, values);
+  } else {
+    float whole[kPerPack<T>];
+    widen<T>({pack.item[0], pack.item[1], 0, 0}, whole);
+    copy_values<kPerPack<T> / 2>(whole, values);
+  }
+}
+
 /** Stores the sum of a column that one block has, or repeats it first. Not inlined: this is the
  * slow way. */
 template <class T>
-__device__ __noinline__ void repeat_column(const PackColumns& columns, const T* x, PackedSum sum,
-                                           std::int64_t matrix, std::int64_t column) {
+__device__ __noinline__ void repeat_column(const T* x, std::int64_t rows, std::int64_t length,
+                                           PackedSum sum, std::int64_t matrix,
+                                           std::int64_t column) {
   sum = sum.rescaled(0);
   float state = 0;
-  x += matrix * columns.rows * columns.packs * kPerPack<T>;
-  for (std::int64_t row = 0; row < columns.rows; ++row) {
-    const T value = x[row * columns.packs * kPerPack<T> + column];
-    state = sum.add(state, element_as<float>(value), row);
-  }
-  sum.finish(matrix * columns.packs * kPerPack<T> + column, state);
+  x += matrix * rows * length;
+  for (std::int64_t row = 0; row < rows; ++row)
+    state = sum.add(state, element_as<float>(x[row * length + column]), row);
+  sum.finish(matrix * length + column, state);
 }
 
-/** Sums chunks of columns of packs of T. */
-template <class T>
+/** Sums chunks of columns of packs of C, whose elements are stored as T: as C, or in 16 bits, with
+ *  the sums of packs of f32. */
+template <class T, class C>
 __global__ void __launch_bounds__(kTeamThreads)
     packed_column_sum_kernel(const PackColumns columns, const T* x, const PackedSum sum,
                              float* partial) {
-  constexpr int kWidth = kPerPack<T>;
+  constexpr int kWidth = kPerPack<C>;
+  using Words = Pack<std::uint32_t, kWidth* static_cast<int>(sizeof(T)) / 4>;
   MZ_SHARED(float, room, kTeamThreads* kWidth);
   const auto strips = static_cast<unsigned>(columns.strips);
   const int thread = static_cast<int>(threadIdx.x), slot = thread / columns.lanes,
@@ -119,18 +133,18 @@ __global__ void __launch_bounds__(kTeamThreads)
                      begin = chunk * columns.chunk_rows, left = columns.rows - begin,
                      end = begin + (left < columns.chunk_rows ? left : columns.chunk_rows);
   const auto* const packs =
-      reinterpret_cast<const PackWords*>(x) + matrix * columns.rows * columns.packs + pack;
+      reinterpret_cast<const Words*>(x) + matrix * columns.rows * columns.packs + pack;
   float sums[kWidth] = {};
   for (std::int64_t row = begin + slot; pack < columns.packs && row < end;
        row += kHeldPacks * slots) {
-    PackWords held[kHeldPacks] = {};
+    Words held[kHeldPacks] = {};
 #pragma unroll
     for (int j = 0; j < kHeldPacks; ++j)
       if (row + j * slots < end) held[j] = packs[(row + j * slots) * columns.packs];
 #pragma unroll
     for (int j = 0; j < kHeldPacks; ++j) {  // packs beyond the end are 0
       float values[kWidth];
-      widen<T>(held[j], values);
+      widen_words<T>(held[j], values);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) sums[k] += values[k];
     }
@@ -151,12 +165,12 @@ __global__ void __launch_bounds__(kTeamThreads)
     else if (sum.is_safe(state))
       sum.finish(result, state);
     else
-      repeat_column(columns, x, sum, matrix, column);
+      repeat_column(x, columns.rows, length, sum, matrix, column);
   }
 }
 
 /** Launches packed_column_sum_kernel and returns true if it takes the sums: those of all columns of
- *  one or several matrices. */
+ *  one or several matrices. Reads the 16-bit elements of f32 operands that are to be converted. */
 bool sum_columns(const PackView& view, const Tensor& input, std::uint32_t dims,
                  const PackedSum& sum) {
   if (view.reduced.rank != 1 || view.reduced.strides[0] == 1 || view.reduced.count == 0 ||
@@ -168,15 +182,19 @@ bool sum_columns(const PackView& view, const Tensor& input, std::uint32_t dims,
   const PackColumns columns(matrices, view.reduced.count, width / elements_per_pack(input.dtype()));
   if (matrices > 1 && columns.rows * columns.lanes < kTeamThreads)
     return false;  // too few packs for the threads of a block
-  const Tensor x = view.packed();
+  const Tensor low = op::late_source(input);
+  const bool widens = low.dtype() != input.dtype() && view.has_order_of(low);
+  const Tensor x = widens ? low : view.packed();
   const Device device = x.device();
-  visit_packed(x.dtype(), [&]<class T>(std::type_identity<T>) {
-    reduce_chunks(reduction_of(input, dims), view.kept.count, columns.chunks, sum, device,
-                  [&](float* partial) {
-                    launch(&packed_column_sum_kernel<T>, columns.grid(), current_stream(device),
-                           columns, x.template data<T>(), sum, partial);
-                  });
-  });
+  const ReductionPlan plan = reduction_of(widens ? low : input, dims);
+  visit_packed(
+      x.dtype(), input.dtype(),
+      [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
+        reduce_chunks(plan, view.kept.count, columns.chunks, sum, device, [&](float* partial) {
+          launch(&packed_column_sum_kernel<T, C>, columns.grid(), current_stream(device), columns,
+                 static_cast<const T*>(x.raw_data()), sum, partial);
+        });
+      });
   return true;
 }
 

@@ -223,6 +223,11 @@ struct PackView {
     return aligned(at_end_ ? channels_at_end(to_format(input_, MemoryFormat::channels_last))
                            : row_major(input_));
   }
+  /** Returns true if x, of the shape of the operand, has its elements in that order, aligned. */
+  bool has_order_of(const Tensor& x) const {
+    return !at_end_ && x.is_contiguous() &&
+           reinterpret_cast<std::uintptr_t>(x.raw_data()) % 16 == 0;
+  }
 
  private:
   Tensor input_;

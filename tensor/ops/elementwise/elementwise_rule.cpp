@@ -1,7 +1,11 @@
 #include "elementwise_rule.h"
 
 #include "../../core/elementwise_info.h"
+#include "../../core/registry.h"
+#include "../reduce/reduce.h"
+#include "../shape/copy.h"
 #include "../unit_gradient.h"
+#include "arithmetic.h"
 
 namespace mezzo::detail {
 
@@ -39,6 +43,42 @@ std::optional<Grads> unit_product_gradients(const Saved& saved, const Tensor& gy
   return gradients;
 }
 
+namespace {
+
+bool is_plain_sum(const Saved& saved) {
+  static const OpInfo* const add = find_op("add");
+  return &saved.info == add && saved.attrs<op::Add>().alpha == 1;
+}
+
+/** Returns the sum of a 16-bit gradient on a device over its first dimensions, with the shape of
+ *  the last ones and the bits of a sum in f32, rounded once. */
+Tensor summed_gradient(const Tensor& gy, const Shape& shape) {
+  static const OpInfo& sum = *find_op("sum");
+  Tensor y = empty_tensor(shape, gy.dtype(), gy.device());
+  const Tensor wide = op::late_to_f32(gy);
+  const op::ReduceAttrs first{.dims = (1u << (gy.dim() - shape.rank())) - 1};
+  sum.kernel[static_cast<std::size_t>(gy.device().kind)](sum, {&wide, 1}, {&y, 1}, &first);
+  return y;
+}
+
+/** Returns the gradient of operand i of a + b where no kernel need compute it: the incoming one,
+ *  which the engine sums if it is of f32 on a device, or its sum; an undefined tensor otherwise.
+ *  `format`: of the gradients that a kernel would compute. */
+Tensor gradient_of_term(const Saved& saved, const Tensor& gy, int i, MemoryFormat format) {
+  const Shape& shape = saved.shape(i);
+  const DType dtype = saved.gradient_dtype(i);
+  if (dtype != gy.dtype() || !gy.is_contiguous(format) || gy.memory_format() != format) return {};
+  if (shape == gy.shape()) return gy;
+  const int lead = gy.dim() - shape.rank();
+  bool repeats = lead > 0 && gy.device().kind != DeviceKind::cpu &&
+                 gy.numel() > 0;  // along the first dimensions
+  for (int k = 0; repeats && k < shape.rank(); ++k) repeats = shape[k] == gy.shape()[lead + k];
+  if (!repeats || format != MemoryFormat::contiguous) return {};
+  return is_low(dtype) ? summed_gradient(gy, shape) : gy;
+}
+
+}  // namespace
+
 Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   const std::size_t count = saved.input_meta.size();
   std::array<Tensor, cpu_kernels::kMaxBlockOperands> in, out;
@@ -48,17 +88,25 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   const Inputs operands(in.data(), count + 2);
   const MemoryFormat format = kept_format(saved.info.traits.channels_last, operands, gy.shape());
   const DType arithmetic = gradient_arithmetic(operands);
+  const bool passes_on = is_plain_sum(saved);
+  Grads gradients(count);
+  bool computes = false;
   for (std::size_t i = 0; i < count; ++i) {
     if (!saved.wanted[i]) continue;
+    if (passes_on) gradients[i] = gradient_of_term(saved, gy, static_cast<int>(i), format);
+    if (gradients[i].defined()) continue;
     // A gradient that is summed over broadcast dimensions afterwards is not rounded here, so that
     // there is only one rounding.
     const bool broadcast = !(saved.input_meta[i].shape == gy.shape());
     const DType dtype = saved.gradient_dtype(static_cast<int>(i));
-    out[i] = empty_tensor(gy.shape(), broadcast ? arithmetic : dtype, gy.device(), false, format);
+    gradients[i] = out[i] =
+        empty_tensor(gy.shape(), broadcast ? arithmetic : dtype, gy.device(), false, format);
+    computes = true;
   }
+  if (!computes) return gradients;
   const DerivativeFn kernel = saved.info.derivative[static_cast<std::size_t>(gy.device().kind)];
   kernel(saved.info, operands, {out.data(), count}, saved.attrs_address);
-  return Grads(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
+  return gradients;
 }
 
 }  // namespace mezzo::detail

@@ -52,6 +52,7 @@ OutSpecs LayerNormBackward::infer(Inputs in, const Attrs& attrs) {
   return {{in[1].shape(), in[1].dtype()}, affine(attrs.weight), affine(attrs.bias)};
 }
 
+// x may be of f32 and the branch of 16 bits, as their sum under casts.
 OutSpecs AddLayerNorm::infer(Inputs in, const Attrs& attrs) {
   const Tensor normalised[] = {in[0], in[2], in[3]};
   const OutSpecs of = LayerNorm::infer(normalised, attrs);
@@ -112,6 +113,20 @@ LayerNormBackward::Attrs wanted(const Saved& saved, const RowNormAttrs& attrs, i
           saved.gradient_dtype(bias)};
 }
 
+/** Returns the sum of the other gradients of x, if the engine has appended it to those of the
+ *  results. */
+Tensor rest_of(const Saved& saved, const Grads& gy) {
+  return gy.size() > saved.outputs.size() ? gy.back() : Tensor{};
+}
+
+/** Returns the gradients of a norm of rows, with `rest`, if defined, added to that of x. */
+std::array<Tensor, 3> fused(const LayerNormBackward::Attrs& wants, const Tensor& g, const Tensor& x,
+                            const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                            const Tensor& rest) {
+  if (rest.defined()) return apply_all<AddLayerNormBackward>(wants, g, x, weight, mean, rstd, rest);
+  return apply_all<LayerNormBackward>(wants, g, x, weight, mean, rstd);
+}
+
 /** Returns whether the gradient of a sum can be added in the kernel of the sum's gradient. */
 bool is_alike(const Tensor& g, const Tensor& sum) {
   return g.shape() == sum.shape() && g.dtype() == sum.dtype() && g.device() == sum.device();
@@ -127,10 +142,35 @@ Grads LayerNorm::backward(const Saved& saved, const Grads& gy) {
   auto [dx, dw, db] =
       grad_enabled()
           ? composite(x, saved.inputs[1], gy[0], attrs, true, {saved.wants(1), saved.wants(2)})
-          : apply_all<LayerNormBackward>(wanted(saved, attrs, 1, 2), gy[0], x, saved.inputs[1],
-                                         saved.outputs[1], saved.outputs[2]);
+          : fused(wanted(saved, attrs, 1, 2), gy[0], x, saved.inputs[1], saved.outputs[1],
+                  saved.outputs[2], rest_of(saved, gy));
   return {std::move(dx), std::move(dw), std::move(db)};
 }
+
+namespace {
+
+/** Returns the gradients of AddLayerNorm on a device by the kernel of one op: of x in f32 and
+ *  rounded to `low`, the branch's dtype, and of weight and bias. `rest` may be undefined. */
+template <class Op>
+std::array<Tensor, 4> rounded_gradients(const LayerNormBackward::Attrs& attrs, DType low,
+                                        std::initializer_list<Tensor> operands) {
+  const OpInfo& info = op_info<Op>;
+  const std::span<const Tensor> in(operands.begin(), operands.size());
+  const OutSpecs specs = Op::infer(in, attrs);
+  const Device device = in[1].device();
+  std::array<Tensor, 4> out;
+  for (std::size_t i = 0; i < 3; ++i)
+    out[i] = empty_tensor(specs.items[i].shape, specs.items[i].dtype, device);
+  out[3] = empty_tensor(in[1].shape(), low, device);
+  TraceHook* const hook = thread_hooks().trace;
+  if (hook) hook->enter_forward(info);
+  info.kernel[static_cast<std::size_t>(device.kind)](info, in, out, &attrs);
+  if (hook) hook->trace(info, in, std::span(out).first(3));
+  if (hook) hook->leave_forward(info);
+  return {std::move(out[0]), std::move(out[3]), std::move(out[1]), std::move(out[2])};
+}
+
+}  // namespace
 
 Grads AddLayerNorm::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<AddLayerNorm>();
@@ -140,12 +180,20 @@ Grads AddLayerNorm::backward(const Saved& saved, const Grads& gy) {
     return {Tensor{}, Tensor{}, Tensor{}, over_rows(wide(g), attrs.dims)};
   const bool adds = !grad_enabled() && rest.defined() && is_alike(rest, sum);
   const LayerNormBackward::Attrs wants = wanted(saved, attrs, 2, 3);
-  auto [dx, dw, db] =
-      grad_enabled() ? composite(sum, weight, g, attrs, true, {saved.wants(2), saved.wants(3)})
-      : adds
-          ? apply_all<AddLayerNormBackward>(wants, g, sum, weight, saved.outputs[2],
-                                            saved.outputs[3], rest)
-          : apply_all<LayerNormBackward>(wants, g, sum, weight, saved.outputs[2], saved.outputs[3]);
+  const DType low = saved.gradient_dtype(1);
+  if (!grad_enabled() && sum.device().kind != DeviceKind::cpu && saved.wants(1) && is_low(low) &&
+      sum.dtype() == DType::f32 && adds == rest.defined()) {
+    auto [dx, rounded, dw, db] =
+        adds ? rounded_gradients<AddLayerNormBackward>(
+                   wants, low, {g, sum, weight, saved.outputs[2], saved.outputs[3], rest})
+             : rounded_gradients<LayerNormBackward>(
+                   wants, low, {g, sum, weight, saved.outputs[2], saved.outputs[3]});
+    return {std::move(dx), std::move(rounded), std::move(dw), std::move(db)};
+  }
+  auto [dx, dw, db] = grad_enabled()
+                          ? composite(sum, weight, g, attrs, true, {saved.wants(2), saved.wants(3)})
+                          : fused(wants, g, sum, weight, saved.outputs[2], saved.outputs[3],
+                                  adds ? rest : Tensor{});
   if (rest.defined() && !adds) dx = dx.to(sum.dtype()) + rest;
   return {dx, dx, std::move(dw), std::move(db)};
 }
@@ -159,7 +207,7 @@ Grads RmsNorm::backward(const Saved& saved, const Grads& gy) {
   }
   const LayerNormBackward::Attrs wants{attrs, saved.wants(1), saved.gradient_dtype(1)};
   auto [dx, dw, db] =
-      apply_all<LayerNormBackward>(wants, gy[0], x, weight, Tensor{}, saved.outputs[1]);
+      fused(wants, gy[0], x, weight, Tensor{}, saved.outputs[1], rest_of(saved, gy));
   return {std::move(dx), std::move(dw)};
 }
 

@@ -284,8 +284,13 @@ std::span<OpInfo* const> copy_ops() { return infos_of(CopyOps{}); }
 // Gradients of the copying ops.
 
 // The engine converts each gradient to its operand's dtype, shape and device, so these return it
-// unchanged.
-Grads To::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
+// unchanged. On a device, a 16-bit gradient of an f32 operand is converted when it is read.
+Grads To::backward(const Saved& saved, const Grads& gy) {
+  const bool widens = !grad_enabled() && gy[0].device().kind != DeviceKind::cpu &&
+                      is_low(gy[0].dtype()) && saved.input_meta[0].dtype == DType::f32 &&
+                      saved.gradient_dtype(0) == DType::f32;
+  return {widens ? late_to_f32(gy[0]) : gy[0]};
+}
 
 Grads ToDevice::backward(const Saved&, const Grads& gy) { return {gy[0]}; }
 
