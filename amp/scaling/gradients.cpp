@@ -4,6 +4,7 @@
 #include <array>
 
 #include "../../autograd/node.h"
+#include "../../optim/scaled_gradients.h"
 #include "../../tensor/core/error.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/memory/transfer.h"

@@ -23,10 +23,14 @@
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
 #include "../../optim/optimizer.h"
-#include "../../optim/scaled_gradients.h"
 #include "../../optim/step/step_state.h"
 #include "../diagnose/gradient_watch.h"
 #include "scale.h"
+
+namespace mezzo::optim {
+class LateGradient;
+class LateGradients;
+}  // namespace mezzo::optim
 
 namespace mezzo::amp {
 
