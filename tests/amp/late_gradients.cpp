@@ -49,7 +49,7 @@ struct Trained {
 Trained trained(const char* level, const optimizers::Factory& make, const Reads& reads) {
   const Net net;
   const optimizers::Made optimizer = make(net.parameters());
-  const auto session = amp::initialize(net, *optimizer, quiet(level));
+  auto session = amp::initialize(net, *optimizer, quiet(level));
   const bool is_dynamic = session.loss_scaler().dynamic();
   Trained result;
   const auto append = [](Values& to, const Values& from) {
