@@ -258,6 +258,23 @@ bool stays_in_f32(const optim::ScaleState& rule) {
           is_power_of_two(rule.growth_factor) && is_power_of_two(rule.backoff_factor));
 }
 
+/** Returns true if all gradients of a scope can stay scaled: one that cannot would make two passes
+ *  of one. */
+bool all_can_stay(const States& states, const Stash& stash, const optim::LateGradients& late) {
+  bool all = true;
+  for (const auto& state : states)
+    each_slot(*state->optimizer(), [&](const Slot& slot) {
+      const Tensor grad = slot.param.grad();
+      if (!grad.defined() || grad.numel() == 0) return;
+      const bool is_new = through_master(slot)
+                              ? !slot.master.grad().defined()
+                              : !is_low(grad.dtype()) && stash.count(slot.param.impl()) == 0;
+      all = all && is_new && !gradient_receiver(slot.param) &&
+            late.takes(grad, through_master(slot) ? slot.master : grad);
+    });
+  return all;
+}
+
 }  // namespace
 
 /** Checks the gradients, divides them by the scale and adds the earlier ones. Leaves the division
@@ -271,6 +288,7 @@ void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
   if (!scale_.on_device.defined() || (stays && stays_in_f32(scaler().rule())))
     late = std::make_shared<optim::LateGradients>(device, scale_.inverse(device), scale_.on_device,
                                                   use_);
+  if (late && !all_can_stay(states_, core_->stash, *late)) late = nullptr;
   use_.reset();
   Seen seen;
   std::vector<GradientSum> sums;
