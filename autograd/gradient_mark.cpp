@@ -67,10 +67,11 @@ void require_unscaled_gradient(const Tensor& leaf, std::string_view op) {
 
 namespace {
 
-/** Returns true if the gradient can be overwritten in place: it is not part of a graph and no
- *  elements share memory. */
+/** Returns true if the gradient can be overwritten in place: it is not part of a graph, no elements
+ *  share memory, and no write of its memory is pending that would come before. */
 bool is_writable(const Tensor& grad) {
-  return !grad.requires_grad() && same_dense_layout(grad, grad);
+  return !grad.requires_grad() && same_dense_layout(grad, grad) &&
+         !grad.impl()->storage->late_write();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "../tensor/ops/create.h"
 #include "../tensor/text/text.h"
 #include "late_leaves.h"
+#include "scaled_gradients.h"
 #include "step/step_state.h"
 
 namespace mezzo::optim {
@@ -290,6 +291,42 @@ namespace {
 
 }  // namespace
 
+namespace {
+
+/** Lets an update read and unscale gradients that are still scaled, if all are of one scope. Others
+ *  are written when their memory is first used. */
+class ScaledReads {
+ public:
+  ScaledReads(std::span<ParamUpdate> updates, UpdateCall& call) {
+    if (call.write_back) return;
+    const LateGradients* scope = nullptr;
+    std::vector<std::shared_ptr<LateGradient>> late;
+    for (const ParamUpdate& u : updates) {
+      if (u.tensors[kGrad].numel() == 0) continue;
+      late.push_back(LateGradient::of(u.tensors[kGrad]));
+      if (!late.back() || (scope && scope != &late.back()->scope())) return;
+      scope = &late.back()->scope();
+    }
+    const std::optional<Factor> factor = scope ? scope->factor() : std::nullopt;
+    if (!factor) return;
+    call.inv_scale = *factor;
+    late_ = std::move(late);
+    auto next = late_.begin();
+    for (ParamUpdate& u : updates)
+      if (Tensor& grad = u.tensors[kGrad]; grad.numel() > 0) grad = (*next++)->open(grad);
+  }
+  ~ScaledReads() {
+    for (const auto& late : late_) late->close();
+  }
+  ScaledReads(const ScaledReads&) = delete;
+  ScaledReads& operator=(const ScaledReads&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<LateGradient>> late_;
+};
+
+}  // namespace
+
 StepResult Optimizer::update_parameters(const StepOptions& options, const FoundInf& found_inf) {
   const NoGradNoCasts plain_ops;
   std::vector<ParamUpdate> updates = collect();
@@ -306,6 +343,7 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
   UpdateCall call{.inv_scale = options.inv_scale,
                   .found_inf = found_inf.data(),
                   .write_back = options.inv_scale != 1};
+  const ScaledReads scaled_reads(updates, call);
   step_state_->start(updates);
   Tensor norm;
   if (options.max_norm) norm = clip(updates, *options.max_norm, call.inv_scale);

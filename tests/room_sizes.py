@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUDGETS = {
     'tensor': (490, 41650, 1425),
     'autograd': (30, 2200, 50),
-    'optim': (85, 6000, 250),
+    'optim': (85, 6020, 250),
     'nn': (140, 10800, 360),
     'amp': (66, 6300, 120),
     'measure': (70, 5300, 100),

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "../../autograd/hooks.h"
-#include "../../optim/scope_query.h"
+#include "../../optim/scaled_gradients.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"

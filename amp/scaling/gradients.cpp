@@ -4,6 +4,7 @@
 #include <array>
 
 #include "../../autograd/node.h"
+#include "../../optim/scaled_gradients.h"
 #include "../../tensor/core/error.h"
 #include "../../tensor/device/capture.h"
 #include "../../tensor/memory/transfer.h"
@@ -97,9 +98,11 @@ void unscale(std::vector<GradientSum> sums, const FoundInf& found_inf) {
     for (auto item = sums.begin(); item != rest; ++item) items.push_back(item->tensors);
     const bool elsewhere = found_inf.word.defined() && device != found_inf.word.device();
     const FoundInf here = elsewhere ? FoundInf::reset_on(device) : found_inf;
-    if (head.tensors.out.defined())
+    const bool writes = std::any_of(items.begin(), items.end(),
+                                    [](const auto& item) { return item.out.defined(); });
+    if (writes)
       optim::axpby(items, head.a, 1, here);
-    else
+    else if (here.word.defined())
       optim::check_finite(items, here);
     if (elsewhere && here.raised()) {
       const NonfiniteWord first = std::max(here.location(), found_inf.location());
@@ -215,7 +218,8 @@ void ScopeGradients::delay(Optimizer& optimizer, Seen& seen) {
 }
 
 void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, const ScaleValue& scale,
-                             Seen& seen, std::vector<GradientSum>& sums) {
+                             Seen& seen, std::vector<GradientSum>& sums,
+                             optim::LateGradients* late) {
   std::size_t position = 0;
   each_slot(optimizer, [&](Slot& slot) {
     const std::uint32_t number = gradient_number(index, position++);
@@ -225,12 +229,35 @@ void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, const Scal
     if (!slot.param.grad().defined()) {
       if (const EarlierGradient earlier = stashed(slot.param); earlier.grad.defined())
         kept_.push_back(earlier);
+    } else if (late && collect_late(slot, number, *late, sums)) {
+      return;
     } else if (through_master(slot)) {
       collect_for_master(slot, number, scale, sums);
     } else {
       collect_in_place(slot.param, number, scale, sums);
     }
   });
+}
+
+/** Leaves a gradient scaled if nothing has to be added or combined, and returns true; it is only
+ *  checked. A 16-bit one without a master is not left, since rounding it would come after the
+ *  update, or before, depending on who reads it. */
+bool ScopeGradients::collect_late(const Slot& slot, std::uint32_t number,
+                                  optim::LateGradients& late, std::vector<GradientSum>& sums) {
+  const bool has_master = through_master(slot);
+  const Tensor grad = slot.param.grad(),
+               former = has_master ? slot.master.grad() : stashed(slot.param).grad;
+  if (former.defined() || gradient_receiver(slot.param) || (!has_master && is_low(grad.dtype())) ||
+      !late.takes(grad, slot.target().dtype() == grad.dtype() ? grad : slot.master))
+    return false;
+  if (has_master) (void)grad_state(slot.master);  // allocates it now: finish() must not allocate
+  auto [result, write] = late.add(grad, slot.master);
+  sums.push_back({{grad.detach(), {}, {}, number}});
+  results_.push_back({slot.target(), result,
+                      has_master ? GradientScale::unscaled : GradientScale::plain,
+                      std::move(write)});
+  if (has_master) results_.push_back({slot.param, grad, GradientScale::in_master});
+  return true;
 }
 
 void ScopeGradients::collect_for_master(const Slot& slot, std::uint32_t number,
@@ -252,13 +279,15 @@ void ScopeGradients::collect_in_place(const Tensor& param, std::uint32_t number,
   const bool in_former = former.defined() && Capture::current() &&
                          same_dense_layout(former, former) && !former.requires_grad();
   const Tensor out = in_former ? former : x;
-  sums.push_back(
-      {{x, former, out, number}, scale.inverse(param.device()) * received_gradient(param).factor});
+  const optim::Factor a = scale.inverse(param.device()) * received_gradient(param).factor;
+  const bool changes = former.defined() || !(a == optim::Factor(1));
+  sums.push_back({{x, former, changes ? out : Tensor{}, number}, a});
   results_.push_back({param, out, GradientScale::plain});
 }
 
 void ScopeGradients::finish(Optimizer& optimizer) {
   for (const Result& result : results_) {
+    if (result.late) result.late->arm();
     result.tensor.set_grad(result.grad);
     mark_gradient(result.tensor, result.scale);
   }
@@ -343,12 +372,12 @@ void AmpOptimizerState::refresh_pending() {
   gradients.forget(*optimizer());
 }
 
-void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
-                                std::vector<GradientSum>& sums) {
+void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums,
+                                optim::LateGradients* late) {
   MasterChanges changes(core->masters);
   each_slot(*optimizer(), [&](Slot& slot) { create_masters(*core, {&slot, 1}, changes); });
   changes.commit();
-  gradients.collect(*optimizer(), index, scale, seen, sums);
+  gradients.collect(*optimizer(), index, scale, seen, sums, late);
 }
 
 void AmpOptimizerState::finish() {

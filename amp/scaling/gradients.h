@@ -27,6 +27,11 @@
 #include "../diagnose/gradient_watch.h"
 #include "scale.h"
 
+namespace mezzo::optim {
+class LateGradient;
+class LateGradients;
+}  // namespace mezzo::optim
+
 namespace mezzo::amp {
 
 struct SessionCore;
@@ -58,9 +63,9 @@ void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers);
 /** Moves a flag to the memory of a device, and returns it. An undefined one becomes a reset one. */
 const optim::FoundInf& move_to(Device device, optim::FoundInf& found_inf);
 
-/** Computes the sums, with one pass for all that share device and factors; without `out` only
- *  checks x. Raises `found_inf`, whose flag may be undefined, for new non-finite gradients. Waits
- * for devices other than that of the flag. */
+/** Computes the sums, with one pass for all that share device and factors; of items without `out`
+ *  only checks x. Raises `found_inf`, whose flag may be undefined, for new non-finite gradients.
+ *  Waits for devices other than that of the flag. */
 void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found_inf);
 
 /** Raises `found_inf` if another process that shares gradients raised its own, so that all take or
@@ -96,10 +101,12 @@ class ScopeGradients {
   /** Leaves the new gradients scaled, for a later scope to add to. */
   void delay(optim::Optimizer& optimizer, Seen& seen);
   /** Appends the sums of new gradients, divided by `scale`, and earlier ones to `sums`, in the
-   *  masters where there are some. `index` identifies the optimizer in a NonfiniteWord. Errors:
-   *  StateError for a gradient that was not reduced over the processes that train together. */
+   *  masters where there are some. Gradients to which nothing has to be added are only checked, if
+   *  `late` is not null and takes them: the update divides them, or who reads them first. `index`
+   *  identifies the optimizer in a NonfiniteWord. Errors: StateError for a gradient that was not
+   *  reduced over the processes that train together. */
   void collect(optim::Optimizer& optimizer, std::size_t index, const ScaleValue& scale, Seen& seen,
-               std::vector<GradientSum>& sums);
+               std::vector<GradientSum>& sums, optim::LateGradients* late);
   /** Sets the gradients of collect() and discards the stash. */
   void finish(optim::Optimizer& optimizer);
   /** Drops the new gradients and restores the stashed ones. */
@@ -108,6 +115,8 @@ class ScopeGradients {
   void forget(optim::Optimizer& optimizer);
 
  private:
+  bool collect_late(const optim::Slot& slot, std::uint32_t number, optim::LateGradients& late,
+                    std::vector<GradientSum>& sums);
   void collect_in_place(const Tensor& param, std::uint32_t number, const ScaleValue& scale,
                         std::vector<GradientSum>& sums);
   void collect_for_master(const optim::Slot& slot, std::uint32_t number, const ScaleValue& scale,
@@ -118,6 +127,7 @@ class ScopeGradients {
   struct Result {
     Tensor tensor, grad;
     GradientScale scale;
+    std::shared_ptr<optim::LateGradient> late = {};  // writes `grad`; null: it is written
   };
 
   Stash* stash_;                            // of the session
@@ -209,7 +219,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   void finish_gradients(Seen& seen);
   /** Appends the unscaling of this optimizer's new gradients to `sums`, and creates missing
    *  masters. finish() applies the result. */
-  void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums);
+  void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums,
+               optim::LateGradients* late = nullptr);
   /** Sets the unscaled gradients. */
   void finish();
   /** Completes the check of the loss that may have raised the flag, so that another loss can raise

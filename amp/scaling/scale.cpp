@@ -51,7 +51,6 @@ LossScaler::LossScaler(const ScaleState& state) {
   check(state);
   set(state);
   optimizers = std::make_shared<OptimizerTable>();
-  use_ = std::make_shared<char>();
   events_.reserve(kEvents);
 }
 
@@ -101,6 +100,7 @@ void LossScaler::set(const ScaleState& changed) {
   state_.scale = changed.stored(changed.scale);
   sent_ = false;
   ++version_;
+  if (use_.use_count() == 1) use_.reset();
 }
 
 void LossScaler::change(const ScaleState& changed, std::optional<ScaleReason> reason) {
@@ -327,6 +327,7 @@ void LossScaler::allocate_scales(Device to) {
 void LossScaler::after_replay() {
   ahead_ = true;
   ++version_;
+  if (use_.use_count() == 1) use_.reset();
 }
 
 void LossScaler::abandon_capture() noexcept {
@@ -339,6 +340,7 @@ ScaleValue LossScaler::on(Device device) {
     return {.scaler = this, .on_host = loss_scale(), .version = version_};
   move_to(device);
   follow_host();
+  if (!use_) use_ = std::make_shared<char>();
   return {.scaler = this, .on_device = scale64_, .version = version_};
 }
 
@@ -425,7 +427,10 @@ void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
 }
 
 void LossScaler::ended(const optim::StepEnd& end) {
-  if (end.completes) ++version_;
+  if (end.completes) {
+    ++version_;
+    use_.reset();
+  }
   if (pending_.data() == end.found_inf) pending_ = {};
   if (!Capture::current()) ahead_ = true;
 }

@@ -1,6 +1,7 @@
 #include "scale_loss.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <thread>
 
@@ -8,7 +9,7 @@
 #include "../../autograd/gradient_receiver.h"
 #include "../../autograd/hooks.h"
 #include "../../autograd/node.h"
-#include "../../optim/scope_query.h"
+#include "../../optim/scaled_gradients.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
@@ -243,14 +244,60 @@ void ScaledLoss::require_backward() const {
 
 // ---- the exit -----------------------------------------------------------------------------------
 
-/** Divides the gradients by the scale and adds the earlier ones. */
+namespace {
+
+/** Returns true if f32 holds the scale, whatever it becomes by the rule. */
+bool stays_in_f32(const optim::ScaleState& rule) {
+  const auto is_f32 = [](double x) { return static_cast<double>(static_cast<float>(x)) == x; };
+  const auto is_power_of_two = [](double x) {
+    int exponent = 0;
+    return std::frexp(x, &exponent) == 0.5;
+  };
+  return rule.is_f32 ||
+         (is_f32(rule.scale) && is_f32(rule.min_scale) && is_f32(rule.max_scale) &&
+          is_power_of_two(rule.growth_factor) && is_power_of_two(rule.backoff_factor));
+}
+
+/** Returns true if all gradients of a scope can stay scaled: one that cannot would make two passes
+ *  of one. */
+bool all_can_stay(const States& states, const Stash& stash, const optim::LateGradients& late) {
+  bool all = true;
+  for (const auto& state : states)
+    each_slot(*state->optimizer(), [&](const Slot& slot) {
+      const Tensor grad = slot.param.grad();
+      if (!grad.defined() || grad.numel() == 0) return;
+      const bool is_new = through_master(slot)
+                              ? !slot.master.grad().defined()
+                              : !is_low(grad.dtype()) && stash.count(slot.param.impl()) == 0;
+      all = all && is_new && !gradient_receiver(slot.param) &&
+            late.takes(grad, through_master(slot) ? slot.master : grad);
+    });
+  return all;
+}
+
+}  // namespace
+
+/** Checks the gradients, divides them by the scale and adds the earlier ones. Leaves the division
+ * to the update, or to who reads a gradient first, where nothing is added. */
 void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
   const NoGradNoCasts plain_ops;
+  const Device device = loss_.device();
+  // A scale on a device stays until the step only if that completes the check.
+  const bool stays = states_.size() == 1 && !states_[0]->raised_by;
+  std::shared_ptr<optim::LateGradients> late;
+  if (!scale_.on_device.defined() || (stays && stays_in_f32(scaler().rule())))
+    late = std::make_shared<optim::LateGradients>(device, scale_.inverse(device), scale_.on_device,
+                                                  use_);
+  if (late && !all_can_stay(states_, core_->stash, *late)) late = nullptr;
+  use_.reset();
   Seen seen;
   std::vector<GradientSum> sums;
-  for (const auto& state : states_) state->collect(seen, scale_, sums);
+  for (const auto& state : states_) state->collect(seen, scale_, sums, late.get());
+  if (late)
+    if (const auto copy = late->copy_of_scale()) sums.push_back({*copy});
   const bool low = std::any_of(sums.begin(), sums.end(), [](const GradientSum& item) {
-    return !(item.a == optim::Factor(1)) && is_low(item.tensors.out.dtype());
+    return item.tensors.out.defined() && !(item.a == optim::Factor(1)) &&
+           is_low(item.tensors.out.dtype());
   });
   if (low && !core_->properties.masters() && !std::exchange(core_->told_about_low_gradients, true))
     core_->print(
@@ -287,7 +334,6 @@ void complete_check(LossScaler& scaler, const std::vector<FoundInf>& flags,
  *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
  *  device the check is completed with its step, in one kernel call. */
 void ScaledLoss::unscale_and_check() {
-  use_.reset();
   // A static scale without check_static_overflow never skips, so it needs no check.
   if (!core_->checks_gradients()) {
     unscale_gradients({});

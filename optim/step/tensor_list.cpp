@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <optional>
 #include <utility>
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/device/backend.h"
+#include "../../tensor/device/queues.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/text/text.h"
+#include "../scaled_gradients.h"
 #include "blocks_cpu.h"
 
 namespace mezzo::optim {
@@ -225,6 +229,207 @@ void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b
 
 void check_finite(std::span<const AxpbyTensors> items, const FoundInf& found_inf) {
   run_axpby("check_finite", items, false, 1, 0, found_inf);
+}
+
+// ---- late gradients -----------------------------------------------------------------------------
+
+namespace {
+
+/** The late write of a source: has the gradient written that is computed from it. */
+class SourceGuard final : public LateWrite {
+ public:
+  explicit SourceGuard(std::function<void()> write) : write_(std::move(write)) {}
+  void run(Storage&) override { write_(); }
+
+ private:
+  std::function<void()> write_;
+};
+
+/** Returns this thread's capture if it records the work of the device; else null. */
+Capture* capture_of(Device device) {
+  Capture* const capture = Capture::current();
+  return capture && capture->device() == device ? capture : nullptr;
+}
+
+/** Returns a tensor over memory of a storage. */
+Tensor over(Storage* storage, DType dtype, const Shape& shape, const Strides& strides,
+            std::int64_t offset) {
+  const auto impl = make_ref<TensorImpl>();
+  impl->storage = Ref<Storage>(storage);
+  impl->dtype = dtype;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->refresh();
+  return Tensor(impl);
+}
+
+}  // namespace
+
+/** Makes the gradients of a captured step late again after each replay, which has computed them
+ *  anew. */
+class CapturedGradients final : public CaptureParticipant {
+ public:
+  explicit CapturedGradients(std::shared_ptr<LateGradients> scope) : scope_(std::move(scope)) {}
+
+  void before_replay() override {}
+  void after_replay() override {
+    if (late_.empty()) return;
+    const Device device = scope_->device_;  // late writes run in its main queue
+    if (const DeviceQueue queue = current_queue(device))
+      put_behind(find_backend(device.kind)->queues(), {device, nullptr}, {device, queue});
+    bool reads_now = false;  // through an address that the program has
+    for (const auto& [storage, late] : late_) {
+      late->arm();
+      reads_now = reads_now || storage->is_exposed();
+    }
+    if (reads_now) (void)late_.front().first->data();
+  }
+  /** Keeps those that the step itself does not write, and what they are computed from. */
+  void finish_capture() override {
+    scope_->capture_ = nullptr;
+    for (const std::weak_ptr<LateGradient>& one : scope_->all_)
+      if (const auto late = one.lock(); late && late->is_pending())
+        late_.emplace_back(Ref<Storage>(late->result_), late);
+  }
+  void abandon_capture() noexcept override { scope_->capture_ = nullptr; }
+
+ private:
+  std::shared_ptr<LateGradients> scope_;
+  std::vector<std::pair<Ref<Storage>, std::shared_ptr<LateGradient>>> late_;
+};
+
+LateGradient::LateGradient(std::shared_ptr<LateGradients> scope, const Tensor& x, bool in_place)
+    : scope_(std::move(scope)),
+      x_(in_place ? Tensor{} : x.detach()),
+      result_(x.impl()->storage.get()),
+      dtype_(x.dtype()),
+      numel_(x.numel()),
+      offset_(x.impl()->offset) {}
+
+std::shared_ptr<LateGradient> LateGradient::of(const Tensor& grad) {
+  auto late = std::dynamic_pointer_cast<LateGradient>(grad.impl()->storage->late_write());
+  const bool is_whole =
+      late && grad.numel() == late->numel_ && grad.impl()->offset == late->offset_;
+  return is_whole ? late : nullptr;
+}
+
+void LateGradient::arm() {
+  result_->set_late_write(shared_from_this());
+  close();
+}
+
+Tensor LateGradient::open(const Tensor& grad) {
+  (x_.defined() ? *x_.impl()->storage : *result_).set_late_write(nullptr);
+  return x_.defined() ? x_ : grad;
+}
+
+void LateGradient::close() {
+  if (x_.defined())
+    x_.impl()->storage->set_late_write(guard_);
+  else
+    result_->set_late_write(shared_from_this());
+}
+
+void LateGradient::run(Storage&) { scope_->write(shared_from_this()); }
+
+LateGradients::LateGradients(Device device, const Factor& factor, const Tensor& scale,
+                             std::weak_ptr<void> is_current)
+    : device_(device),
+      factor_(factor),
+      scale_(scale),
+      copy_(scale.defined() ? empty_tensor({}, DType::f32, device) : Tensor{}),
+      is_current_(std::move(is_current)),
+      capture_(capture_of(device)) {}
+
+bool LateGradients::takes(const Tensor& x, const Tensor& like) const {
+  // The leaf and the caller hold x.
+  return x.numel() > 0 && x.device() == device_ && like.device() == device_ &&
+         same_dense_layout(x, like) && !x.requires_grad() && x.impl()->owners() <= 2 &&
+         x.impl()->storage->owners() == 1 && !x.impl()->storage->is_exposed() &&
+         !x.impl()->storage->late_write() && !current_queue(device_);
+}
+
+std::pair<Tensor, std::shared_ptr<LateGradient>> LateGradients::add(const Tensor& x,
+                                                                    const Tensor& master) {
+  if (capture_ && all_.empty())
+    capture_->join(std::make_shared<CapturedGradients>(shared_from_this()));
+  const auto late = std::make_shared<LateGradient>(shared_from_this(), x, !master.defined());
+  all_.push_back(late);
+  if (!master.defined()) return {x, late};
+  late->guard_ = std::make_shared<SourceGuard>([weak = std::weak_ptr(late)] {
+    if (const auto alive = weak.lock()) (void)alive->result_->data();
+  });
+  const auto storage =
+      make_ref<Storage>(static_cast<std::size_t>(master.numel()) * item_size(master.dtype()),
+                        device_, std::static_pointer_cast<LateWrite>(late));
+  storage->set_category(MemoryCategory::gradients);
+  late->result_ = storage.get();
+  late->dtype_ = master.dtype();
+  late->offset_ = 0;
+  return {over(storage.get(), master.dtype(), master.shape(), master.strides(), 0), late};
+}
+
+std::optional<AxpbyTensors> LateGradients::copy_of_scale() const {
+  if (all_.empty() || !scale_.defined()) return std::nullopt;
+  return AxpbyTensors{scale_, {}, copy_};
+}
+
+std::optional<Factor> LateGradients::factor() const {
+  const Capture* const capture = capture_of(device_);
+  if ((capture && capture != capture_) || (scale_.defined() && is_current_.expired()))
+    return std::nullopt;
+  return factor_;
+}
+
+/** Writes all gradients that are late. Storage::data() of each calls this again, so that other
+ *  threads wait for it until all are written. */
+void LateGradients::write(const std::shared_ptr<LateGradient>& late) {
+  writing_.push_back(late);
+  const auto done = [this] {
+    writing_.pop_back();
+    if (writing_.empty()) next_ = 0;
+  };
+  try {
+    std::shared_ptr<LateGradient> next;
+    while (!next && next_ < all_.size()) {
+      next = all_[next_++].lock();
+      if (next && !next->is_pending()) next = nullptr;
+    }
+    if (next)
+      (void)next->result_->data();
+    else
+      write_all();
+  } catch (...) {
+    done();
+    if (late->x_.defined()) late->close();
+    throw;
+  }
+  done();
+}
+
+/** Writes the gradients in writing_, whose memory exists. */
+void LateGradients::write_all() {
+  const NoGradNoCasts plain_ops;
+  const Capture* const capture = capture_of(device_);
+  Capture::require_prepared("scale_loss", !capture || capture == capture_,
+                            "a gradient from an earlier scope is first read");
+  std::vector<AxpbyTensors> items;
+  for (const auto& late : writing_) {
+    const Tensor out = over(late->result_, late->dtype_, {late->numel_}, {1}, late->offset_);
+    const Tensor& x = late->x_;
+    items.push_back({x.defined() ? alias(x, {late->numel_}, {1}, x.impl()->offset) : out, {}, out});
+  }
+  Factor factor = factor_;
+  Tensor scale;  // of the scope
+  if (!this->factor()) {
+    scale = empty_tensor({}, DType::f64, device_);
+    const AxpbyTensors copy{copy_, {}, scale};
+    axpby({&copy, 1}, 1, 0);
+    factor.divisor = scale.data<double>();
+  }
+  axpby(items, factor, 0);
+  for (const auto& late : writing_) late->result_->take_back_version();  // not a write of the user
 }
 
 // ---- norms --------------------------------------------------------------------------------------
