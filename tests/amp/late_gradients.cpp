@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "../../tensor/memory/storage.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
 #include "../support/optimizers.h"
@@ -80,6 +81,20 @@ struct Factor : nn::Model<Factor> {
   Tensor w;
 };
 
+/** A net with convolutions, linear layers and every norm. */
+struct Norms : nn::Model<Norms> {
+  nn::Conv2d conv = add("conv", nn::Conv2d{3, 8, 3, {.padding = 1}});
+  nn::BatchNorm2d batch_norm = add("batch_norm", nn::BatchNorm2d{8});
+  nn::GroupNorm group_norm = add("group_norm", nn::GroupNorm{2, 8});
+  nn::Linear linear = add("linear", nn::Linear{8 * 4, 16});
+  nn::LayerNorm layer_norm = add("layer_norm", nn::LayerNorm{16});
+  nn::RMSNorm rms_norm = add("rms_norm", nn::RMSNorm{16});
+  Tensor forward(const Tensor& x) const {
+    const Tensor images = group_norm(batch_norm(conv(x)));
+    return rms_norm(layer_norm(linear(images.flatten(1))));
+  }
+};
+
 Tensor on_device(const Values& x) { return tensor(x, {std::ssize(x)}, {.device = test_device()}); }
 
 void scope(const Factor& net, const Values& gradient, optim::Optimizer& optimizer,
@@ -104,6 +119,23 @@ std::int64_t gradient_bytes() {
 }
 
 }  // namespace
+
+TEST_CASE("gradients of convolutions, norms and linear layers stay scaled", "[gradients]") {
+  for (const char* level : {"O1", "O2", "O5"}) {
+    const Norms net;
+    net.to(test_device());
+    optim::FusedAdam optimizer(net.parameters(), {.lr = 0.01});
+    auto session = amp::initialize(net, optimizer, quiet(level));
+    const Tensor x = randn({5, 3, 2, 2}, {.device = test_device()});
+    amp::scale_loss(mean(square(net(x))), optimizer, run_backward);
+    int index = 0;
+    for (const Tensor& p : optimizer.params()) {
+      INFO(level << " parameter " << index++ << " " << p);
+      CHECK(p.grad().impl()->storage->late_write() != nullptr);
+    }
+    optimizer.step();
+  }
+}
 
 TEST_CASE("who reads gradients, and when, changes no training", "[gradients]") {
   for (const char* level : levels::names())

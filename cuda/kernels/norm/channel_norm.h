@@ -423,8 +423,8 @@ struct NormOperands {
   }
   template <class C> NormBackward<C> operands(Outputs out) const {
     NormBackward<C> norm = operands_for<C>(out[0]);
-    norm.gw = out[1].data<C>();
-    norm.gb = out[2].data<C>();
+    norm.gw = static_cast<C*>(out[1].raw_data());
+    norm.gb = static_cast<C*>(out[2].raw_data());
     return norm;
   }
 };

@@ -91,7 +91,7 @@ void channel_gradient_sums(Inputs in, Outputs out, const NoAttrs&) {
     const Channels whole = in_one_chunk(lines);
     launch(&gradient_sums_kernel<C, NoGate>, grid_of(lines), stream, norm, NoGate{}, partial);
     launch(&join_sums_kernel<C>, grid_of(whole), stream, whole, partial, lines.chunks, norm.rstd,
-           sums, out[1].data<C>(), out[2].data<C>());
+           sums, static_cast<C*>(out[1].raw_data()), static_cast<C*>(out[2].raw_data()));
   });
 }
 

@@ -132,8 +132,8 @@ template <class C> void relu_forward(Inputs in, Outputs out, const op::BatchNorm
 template <class C, class Gate>
 void backward(const BackwardOperands<C>& in, Outputs out, bool training, const Gate& gate) {
   const auto sums = channel_sums(in.g, in.x, in.s, in.mean.template data<C>(), gate);
-  write_affine_gradients(in.s, sums.data(), in.rstd.template data<C>(), out[1].data<C>(),
-                         out[2].data<C>());
+  write_affine_gradients(in.s, sums.data(), in.rstd.template data<C>(),
+                         static_cast<C*>(out[1].raw_data()), static_cast<C*>(out[2].raw_data()));
   const auto count = static_cast<C>(in.s.samples * in.s.inner);
   write_input_gradient(in, sums.data(), training ? std::optional(count) : std::nullopt, out[0],
                        gate);

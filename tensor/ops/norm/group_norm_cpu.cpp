@@ -69,8 +69,8 @@ template <class C> void backward(Inputs in, Outputs out) {
                rstd_values = row_major(in[4]);
   const ChannelShape s(x.shape());
   if (x.numel() == 0) {
-    std::fill_n(out[1].data<C>(), s.channels, C(0));
-    std::fill_n(out[2].data<C>(), s.channels, C(0));
+    for (const int affine : {1, 2})
+      std::fill_n(static_cast<C*>(out[affine].raw_data()), s.channels, C(0));
     return;
   }
   const std::int64_t groups = mean_values.shape()[1],
@@ -117,8 +117,8 @@ template <class C> void backward(Inputs in, Outputs out) {
   add_rows_pairwise(sums.data(), s.samples, s.channels);
   for (std::int64_t c = 0; c < s.channels; ++c) {
     const GradientSums<C>& total = sums[static_cast<std::size_t>(c)];
-    out[1].data<C>()[c] = total.gx;
-    out[2].data<C>()[c] = total.g;
+    static_cast<C*>(out[1].raw_data())[c] = total.gx;
+    static_cast<C*>(out[2].raw_data())[c] = total.g;
   }
 }
 

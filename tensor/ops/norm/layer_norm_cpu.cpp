@@ -265,8 +265,8 @@ void backward_rows(Inputs in, Outputs out, const op::LayerNormBackward::Attrs& a
       for (std::int64_t i = 0; i < 2 * n; ++i)
         sums[static_cast<std::size_t>(k * 2 * n + i)] +=
             sums[static_cast<std::size_t>((k + step) * 2 * n + i)];
-  std::copy(sums.get(), sums.get() + n, out[1].data<C>());
-  std::copy(sums.get() + n, sums.get() + 2 * n, out[2].data<C>());
+  std::copy(sums.get(), sums.get() + n, static_cast<C*>(out[1].raw_data()));
+  std::copy(sums.get() + n, sums.get() + 2 * n, static_cast<C*>(out[2].raw_data()));
 }
 
 }  // namespace
@@ -284,7 +284,8 @@ void LayerNorm::cpu(Inputs in, Outputs out, const Attrs& attrs) {
 void LayerNormBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   visit_floating_compute(in[1].dtype(), [&]<class C>(std::type_identity<C>) {
     if (in[1].numel() > 0) return backward_rows<C>(in, out, attrs);
-    for (const int affine : {1, 2}) std::fill_n(out[affine].data<C>(), out[affine].numel(), C(0));
+    for (const int affine : {1, 2})
+      std::fill_n(static_cast<C*>(out[affine].raw_data()), out[affine].numel(), C(0));
   });
 }
 

@@ -35,7 +35,8 @@ template <class C> void write_sums(Inputs in, Outputs out) {
     out[0].data<C>()[2 * c] = sums[static_cast<std::size_t>(c)].g;
     out[0].data<C>()[2 * c + 1] = sums[static_cast<std::size_t>(c)].gx;
   }
-  write_affine_gradients(s, sums.data(), rstd.data<C>(), out[1].data<C>(), out[2].data<C>());
+  write_affine_gradients(s, sums.data(), rstd.data<C>(), static_cast<C*>(out[1].raw_data()),
+                         static_cast<C*>(out[2].raw_data()));
 }
 
 template <class C> void backward(Inputs in, Outputs out, double count) {
