@@ -29,7 +29,7 @@ const Group kGroups[] = {
     {{"MLP", "LeNet", "char-LSTM", "char-GPT", "GPT-2", "ResNet-50"},
      {"O4"},
      {"copy_packs_kernel"}},
-    // unscaling
+    // the check of the gradients, with a copy of the scale
     {{"MLP", "LeNet", "char-LSTM", "char-GPT", "GPT-2", "ResNet-50"},
      {"O2"},
      {"axpby_kernel<float>"}},
@@ -68,8 +68,7 @@ const Group kGroups[] = {
       "persistent_backward_kernel<Low, 4, 4, 2>", "persistent_forward_kernel<Low, 4, 4>",
       "rows_kernel<float>"}},
     {{"char-LSTM", "ResNet-50"}, {"O2", "O4"}, {"packed_column_sum_kernel<Low, Low>"}},
-    {{"char-GPT", "GPT-2"}, {"O2"}, {"forward_packs_kernel<Add>"}},
-    {{"ResNet-50"}, {"O2", "O4"}, {"forward_packs_kernel<Add>"}},
+    {{"char-GPT", "GPT-2", "ResNet-50"}, {"O2", "O4"}, {"forward_packs_kernel<Add>"}},
     {{"char-GPT", "GPT-2"},
      {"O2", "O4"},
      {"attention_kernel<Low, 64>", "forward_low_packs_kernel<Gelu, Low>",
