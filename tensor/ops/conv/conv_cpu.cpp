@@ -394,7 +394,8 @@ bool multiplies_by_parts(const Tensor& x, const Tensor& w) {
 
 /** Returns a weight of 16 bits with the taps before the second dimension: its own memory, or a copy
  *  in `room`. */
-const void* with_taps_outside(const Tensor& w, std::int64_t taps, Workspace<std::uint16_t>& room) {
+[[maybe_unused]] const void* with_taps_outside(const Tensor& w, std::int64_t taps,
+                                               Workspace<std::uint16_t>& room) {
   if (taps == 1 || dense_format(w) == MemoryFormat::channels_last) return w.raw_data();
   room = Workspace<std::uint16_t>(w.numel());
   const auto* from = static_cast<const std::uint16_t*>(w.raw_data());
