@@ -16,9 +16,9 @@ namespace mezzo::optim {
 
 class LateGradients;
 
-/** The write of a gradient that was not unscaled yet: factor times x, which is the memory of
- * another tensor (the gradient of a 16-bit parameter), or what the gradient's own memory has. Runs
- * when the gradient is first read; an update reads x instead. */
+/** The write of a gradient that is not unscaled yet: a factor times x, which is another tensor (the
+ *  gradient of a 16-bit parameter), or the gradient itself. Runs when the gradient is first read; an
+ *  update reads x instead. */
 class LateGradient final : public LateWrite, public std::enable_shared_from_this<LateGradient> {
  public:
   /** Use LateGradients::add(). */
@@ -28,8 +28,8 @@ class LateGradient final : public LateWrite, public std::enable_shared_from_this
 
   /** Returns the scope whose factor unscales it. */
   LateGradients& scope() const { return *scope_; }
-  /** Makes the gradient late: from now on whoever uses its memory or that of x has the gradient
-   *  written first. Allocates nothing. */
+  /** Makes the gradient late: the next use of its memory, or of that of x, writes it first.
+   *  Allocates nothing. */
   void arm();
   /** Returns x, whose memory can be read as it is until close() is called. */
   Tensor open(const Tensor& grad);

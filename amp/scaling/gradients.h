@@ -102,7 +102,7 @@ class ScopeGradients {
   void delay(optim::Optimizer& optimizer, Seen& seen);
   /** Appends the sums of new gradients, divided by `scale`, and earlier ones to `sums`, in the
    *  masters where there are some. Gradients to which nothing has to be added are only checked, if
-   *  `late` is not null and takes them: the update divides them, or who reads them first. `index`
+   *  `late` is not null and takes them: the update divides them, or the first read does. `index`
    *  identifies the optimizer in a NonfiniteWord. Errors: StateError for a gradient that was not
    *  reduced over the processes that train together. */
   void collect(optim::Optimizer& optimizer, std::size_t index, const ScaleValue& scale, Seen& seen,

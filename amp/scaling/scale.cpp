@@ -156,22 +156,19 @@ const OpInfo& product_info() {
 
 constexpr NoAttrs kNoAttrs;
 
-/** Returns this thread's capture if it records the work of the device; else null. */
-const Capture* capture_of(Device device) {
-  const Capture* const capture = Capture::current();
-  return capture && capture->device() == device ? capture : nullptr;
-}
-
 /** The product of a tensor of one element and a scale on its device, computed when it is read. A
  *  backward pass does not read it: it starts from the gradient 1, and the gradient of the tensor is
  *  the scale. */
 class LateProduct final : public LateWrite {
  public:
   LateProduct(const Tensor& x, const Tensor& scale)
-      : x_(x.detach()), scale_(scale), version_(x.version()), capture_(capture_of(x.device())) {}
+      : x_(x.detach()),
+        scale_(scale),
+        version_(x.version()),
+        capture_(Capture::current(x.device())) {}
 
   void run(Storage& storage) override {
-    const bool is_prepared = is_of_this_capture() || !capture_of(x_.device());
+    const bool is_prepared = is_of_this_capture() || !Capture::current(x_.device());
     Capture::require_prepared("amp::scale_loss", is_prepared, "a scaled loss is first read");
     if (is_changed())
       fail<StateError>("amp::scale_loss", {.what = "a loss was modified in place, and its product "
@@ -192,7 +189,7 @@ class LateProduct final : public LateWrite {
   }
 
   /** Returns true if work that is enqueued now may read the tensor and the scale. */
-  bool is_of_this_capture() const { return capture_ == capture_of(x_.device()); }
+  bool is_of_this_capture() const { return capture_ == Capture::current(x_.device()); }
   bool is_captured() const { return capture_ != nullptr; }
   bool is_changed() const { return x_.version() != version_; }
   bool reads(const Tensor& scale) const { return scale_.is_same(scale); }

@@ -277,8 +277,8 @@ bool all_can_stay(const States& states, const Stash& stash, const optim::LateGra
 
 }  // namespace
 
-/** Checks the gradients, divides them by the scale and adds the earlier ones. Leaves the division
- * to the update, or to who reads a gradient first, where nothing is added. */
+/** Checks the gradients, divides them by the scale and adds the earlier ones. Where nothing is
+ *  added, the division is left to the update, or to the first read of a gradient. */
 void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
   const NoGradNoCasts plain_ops;
   const Device device = loss_.device();

@@ -57,9 +57,8 @@ const Tensor& tickets_of_stream(Device device) {
 }  // namespace
 
 unsigned* tickets(Device device) {
-  Capture* const capture = Capture::current();
-  const Tensor& counters =
-      capture && capture->device() == device ? tickets_of(*capture) : tickets_of_stream(device);
+  Capture* const capture = Capture::current(device);
+  const Tensor& counters = capture ? tickets_of(*capture) : tickets_of_stream(device);
   return static_cast<unsigned*>(counters.raw_data());
 }
 

@@ -245,12 +245,6 @@ class SourceGuard final : public LateWrite {
   std::function<void()> write_;
 };
 
-/** Returns this thread's capture if it records the work of the device; else null. */
-Capture* capture_of(Device device) {
-  Capture* const capture = Capture::current();
-  return capture && capture->device() == device ? capture : nullptr;
-}
-
 /** Returns a tensor over memory of a storage. */
 Tensor over(Storage* storage, DType dtype, const Shape& shape, const Strides& strides,
             std::int64_t offset) {
@@ -340,7 +334,7 @@ LateGradients::LateGradients(Device device, const Factor& factor, const Tensor& 
       scale_(scale),
       copy_(scale.defined() ? empty_tensor({}, DType::f32, device) : Tensor{}),
       is_current_(std::move(is_current)),
-      capture_(capture_of(device)) {}
+      capture_(Capture::current(device)) {}
 
 bool LateGradients::takes(const Tensor& x, const Tensor& like) const {
   // The leaf and the caller hold x.
@@ -376,7 +370,7 @@ std::optional<AxpbyTensors> LateGradients::copy_of_scale() const {
 }
 
 std::optional<Factor> LateGradients::factor() const {
-  const Capture* const capture = capture_of(device_);
+  const Capture* const capture = Capture::current(device_);
   if ((capture && capture != capture_) || (scale_.defined() && is_current_.expired()))
     return std::nullopt;
   return factor_;
@@ -411,7 +405,7 @@ void LateGradients::write(const std::shared_ptr<LateGradient>& late) {
 /** Writes the gradients in writing_, whose memory exists. */
 void LateGradients::write_all() {
   const NoGradNoCasts plain_ops;
-  const Capture* const capture = capture_of(device_);
+  const Capture* const capture = Capture::current(device_);
   Capture::require_prepared("scale_loss", !capture || capture == capture_,
                             "a gradient from an earlier scope is first read");
   std::vector<AxpbyTensors> items;

@@ -20,6 +20,10 @@ CaptureParticipant::~CaptureParticipant() = default;
 
 Capture* Capture::current() { return current_capture; }
 
+Capture* Capture::current(Device device) {
+  return current_capture && current_capture->device() == device ? current_capture : nullptr;
+}
+
 void Capture::set_current(Capture* capture) { current_capture = capture; }
 
 void Capture::refuse_crossing(std::string_view op, const Tensor& x, Device to) {

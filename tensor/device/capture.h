@@ -58,6 +58,8 @@ class MZ_API Capture {
  public:
   /** Returns this thread's capture; null if there is none. */
   static Capture* current();
+  /** Returns this thread's capture if it records the work of the device; else null. */
+  static Capture* current(Device device);
   /** Throws if a step is being captured and `prepared` is false. Errors: CapturePostponed. */
   static void require_prepared(std::string_view op, bool prepared, std::string_view what);
 

@@ -27,7 +27,7 @@ class CopiedBytes final : public AsyncRead {
 }  // namespace
 
 void refuse_upload_in_capture(Device to) {
-  if (Capture::current() && to == Capture::current()->device())
+  if (Capture::current(to))
     fail<StateError>(
         ApiScope::outermost("upload"),
         {.what = "lengths or counts of the host are read while a step is being captured",

@@ -1,5 +1,5 @@
-// Gradients that stay scaled in memory until the update, or until someone reads them: nobody sees
-// the difference, but in memory.
+// Gradients that stay scaled in memory until the update, or until they are read: values are the
+// same as without, and the f32 gradients of masters take no memory meanwhile.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -113,6 +113,13 @@ amp::Options dynamic(const char* level) {
   return options;
 }
 
+/** Returns the options of a level whose losses are scaled by 64. */
+amp::Options times_64(const char* level) {
+  amp::Options options = quiet(level);
+  options.loss_scale = 64.0;
+  return options;
+}
+
 /** Returns how many bytes of gradients the device has. */
 std::int64_t gradient_bytes() {
   return memory_stats(test_device())[MemoryCategory::gradients].current;
@@ -219,9 +226,7 @@ TEST_CASE("writes between scope and step reach the update", "[gradients]") {
       INFO(level << ", clips " << clips);
       const Factor net({1, 1});
       optim::SGD optimizer(net.parameters(), {.lr = 0.25});
-      amp::Options options = quiet(level);
-      options.loss_scale = 64.0;
-      const auto session = amp::initialize(net, optimizer, options);
+      const auto session = amp::initialize(net, optimizer, times_64(level));
       scope(net, {3, 4}, optimizer);
       const NoGrad no_grad;
       if (clips)
@@ -240,9 +245,7 @@ TEST_CASE("a write to the scaled gradient leaves the master's as it was", "[grad
     INFO(level);
     const Factor net({1, 1});
     optim::SGD optimizer(net.parameters(), {.lr = 0.25});
-    amp::Options options = quiet(level);
-    options.loss_scale = 64.0;
-    const auto session = amp::initialize(net, optimizer, options);
+    const auto session = amp::initialize(net, optimizer, times_64(level));
     for (const bool steps : {false, true}) {
       optimizer.zero_grad();
       scope(net, {2, 4}, optimizer);
@@ -261,9 +264,7 @@ TEST_CASE("gradients that are kept outlive zero_grad, their optimizer and sessio
       INFO(level << " " << ends);
       const Factor net({1, 1});
       auto optimizer = std::make_unique<optim::SGD>(net.parameters(), 0.25);
-      amp::Options options = quiet(level);
-      options.loss_scale = 64.0;
-      std::optional<amp::Session> session(amp::initialize(net, *optimizer, options));
+      std::optional<amp::Session> session(amp::initialize(net, *optimizer, times_64(level)));
       scope(net, {2, 4}, *optimizer);
       const Tensor kept = gradient(*optimizer);
       if (ends != 0) optimizer->step();
@@ -277,15 +278,13 @@ TEST_CASE("gradients that are kept outlive zero_grad, their optimizer and sessio
     }
 }
 
-TEST_CASE("zero_grad(false) drops gradients that nobody has read", "[gradients]") {
+TEST_CASE("zero_grad(false) drops gradients that were not read", "[gradients]") {
   for (const char* level : levels::names())
     for (const bool steps : {false, true}) {
       INFO(level << ", steps " << steps);
       const Factor net({1, 1});
       optim::SGD optimizer(net.parameters(), {.lr = 0.25});
-      amp::Options options = quiet(level);
-      options.loss_scale = 64.0;
-      const auto session = amp::initialize(net, optimizer, options);
+      const auto session = amp::initialize(net, optimizer, times_64(level));
       scope(net, {2, 4}, optimizer);
       if (steps) optimizer.step();
       optimizer.zero_grad(false);
@@ -297,16 +296,14 @@ TEST_CASE("zero_grad(false) drops gradients that nobody has read", "[gradients]"
     }
 }
 
-TEST_CASE("scopes add to gradients that nobody has read", "[gradients]") {
+TEST_CASE("scopes add to gradients that were not read", "[gradients]") {
   for (const char* level : levels::names())
     for (const bool delays : {false, true})
       for (const bool steps : {false, true}) {
         INFO(level << ", delays " << delays << ", steps " << steps);
         const Factor net({1, 1});
         optim::SGD optimizer(net.parameters(), {.lr = 0.25});
-        amp::Options options = quiet(level);
-        options.loss_scale = 64.0;
-        const auto session = amp::initialize(net, optimizer, options);
+        const auto session = amp::initialize(net, optimizer, times_64(level));
         scope(net, {2, 4}, optimizer, {.delay_unscale = delays});
         if (steps && !delays) optimizer.step();
         const Values former = weight(optimizer);
@@ -329,9 +326,7 @@ TEST_CASE("a part of a net that is frozen, or not in the loss, changes no scaled
     optim::SGD optimizer(net.parameters(), {.lr = 0.25});
     optimizer.add_param_group(frozen.parameters(), {.lr = 0.25});
     optimizer.add_param_group(unused.parameters(), {.lr = 0.25});
-    amp::Options options = quiet(level);
-    options.loss_scale = 64.0;
-    const auto session = amp::initialize({net, frozen, unused}, optimizer, options);
+    const auto session = amp::initialize({net, frozen, unused}, optimizer, times_64(level));
     scope(net, {2, 4}, optimizer);
     optimizer.step();
     CHECK(weight(optimizer) == Values{0.5, 0});

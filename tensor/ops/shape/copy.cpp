@@ -156,22 +156,16 @@ void convert_to(const Tensor& x, Tensor& y) {
 
 namespace {
 
-/** Returns this thread's capture if it records the work of the device; else null. */
-Capture* capture_of(Device device) {
-  Capture* const capture = Capture::current();
-  return capture && capture->device() == device ? capture : nullptr;
-}
-
 /** The conversion of late_to_f32(). */
 class LateCast final : public LateWrite {
  public:
   explicit LateCast(const Tensor& source)
       : source_(source.detach()),
         version_(source.version()),
-        capture_(capture_of(source.device())) {}
+        capture_(Capture::current(source.device())) {}
 
   void run(Storage& storage) override {
-    const bool is_prepared = is_of_this_capture() || !capture_of(source_.device());
+    const bool is_prepared = is_of_this_capture() || !Capture::current(source_.device());
     Capture::require_prepared("to", is_prepared, "a 16-bit result is first read as f32");
     const auto impl = make_ref<TensorImpl>();
     impl->storage = Ref<Storage>(&storage);
@@ -183,7 +177,7 @@ class LateCast final : public LateWrite {
   }
 
   /** Returns true if work that is enqueued now may read the source. */
-  bool is_of_this_capture() const { return capture_ == capture_of(source_.device()); }
+  bool is_of_this_capture() const { return capture_ == Capture::current(source_.device()); }
 
   /** Returns elements of the source with the layout of x, a view of the result. */
   Tensor seen_as(const Tensor& x) const {
@@ -263,7 +257,7 @@ Tensor late_to_f32(const Tensor& x) {
   Tensor y(impl);
   const To::Attrs attrs{DType::f32};
   if (grad_enabled() && x.requires_grad()) record(op_info<To>, {&x, 1}, {&y, 1}, &attrs);
-  if (Capture* const capture = capture_of(x.device())) finish_with(*capture, late);
+  if (Capture* const capture = Capture::current(x.device())) finish_with(*capture, late);
   if (TraceHook* const hook = thread_hooks().trace) {
     hook->enter_forward(op_info<To>);
     hook->trace(op_info<To>, {&x, 1}, {&y, 1});
