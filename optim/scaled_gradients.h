@@ -17,8 +17,8 @@ namespace mezzo::optim {
 class LateGradients;
 
 /** The write of a gradient that is not unscaled yet: a factor times x, which is another tensor (the
- *  gradient of a 16-bit parameter), or the gradient itself. Runs when the gradient is first read; an
- *  update reads x instead. */
+ *  gradient of a 16-bit parameter), or the gradient itself. Runs when the gradient is first read;
+ * an update reads x instead. */
 class LateGradient final : public LateWrite, public std::enable_shared_from_this<LateGradient> {
  public:
   /** Use LateGradients::add(). */
