@@ -141,11 +141,7 @@ template <class C, class F> __device__ inline bool with_vectors(DType dtype, F&&
 /** Loads a run from an aligned place, converted to C. */
 template <class C, class T> __device__ inline void load_vector(const T* from, C* values) {
   if constexpr (std::is_same_v<C, float> && sizeof(T) == 2) {
-    const auto run = *reinterpret_cast<const Pack<std::uint32_t, 2>*>(from);
-    float wide[kPerPack<T>];
-    widen<T>({run.item[0], run.item[1], 0, 0}, wide);
-#pragma unroll
-    for (int k = 0; k < kListRun; ++k) values[k] = wide[k];
+    load_part<kListRun>(from, values);
   } else {
     const auto run = *reinterpret_cast<const Pack<C, kListRun>*>(from);
 #pragma unroll

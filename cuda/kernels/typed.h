@@ -52,6 +52,31 @@ template <int n> __device__ inline void copy_values(const float* from, float* to
   for (int k = 0; k < n; ++k) to[k] = from[k];
 }
 
+/** The words of `width` elements of T: a pack or half of one. */
+template <class T, int width>
+using WordsOf = Pack<std::uint32_t, width* static_cast<int>(sizeof(T)) / 4>;
+
+/** Converts the elements of a pack or of half a pack to f32. */
+template <int width, class T>
+__device__ inline void widen_part(const WordsOf<T, width>& words, float* values) {
+  if constexpr (width == kPerPack<T>) {
+    widen<T>(words, values);
+  } else {
+    PackWords pack{};
+    float all[kPerPack<T>];
+#pragma unroll
+    for (int k = 0; k < width * static_cast<int>(sizeof(T)) / 4; ++k) pack.item[k] = words.item[k];
+    widen<T>(pack, all);
+    copy_values<width>(all, values);
+  }
+}
+
+/** Loads a pack or half a pack from an aligned place, converted to f32. */
+template <int width, class T> __device__ inline void load_part(const T* from, float* values) {
+  const auto words = *reinterpret_cast<const WordsOf<T, width>*>(from);
+  widen_part<width, T>(words, values);
+}
+
 /** Returns two values rounded to T as a word, the first in the low half. */
 template <class T> __device__ inline std::uint32_t narrowed_pair(float low, float high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

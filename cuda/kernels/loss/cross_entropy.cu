@@ -297,9 +297,8 @@ template <class T> struct WidenedPacks {
       for (int j = 0; j < kHeldPacks; ++j) {
         const int at = chunk + j * lanes + lane;
         if (at >= packs) break;
-        float whole[kPerPack<T>], values[1][kWidth];
-        widen<T>({pack[j].item[0], pack[j].item[1], 0, 0}, whole);
-        copy_values<kWidth>(whole, values[0]);
+        float values[1][kWidth];
+        widen_part<kWidth, T>(pack[j], values[0]);
         f(j, at * kWidth, values);
       }
     }

@@ -126,13 +126,13 @@ __device__ void take_sums(RowPacks<T, 1>& sums, const T* x, const B* branch, T* 
   constexpr int kWidth = kPerPack<T>;
 #pragma unroll 1
   for (int chunk = 0; chunk < sums.packs; chunk += kHeldPacks * sums.lanes) {
-    PartWords<B, kWidth> other[kHeldPacks];
+    WordsOf<B, kWidth> other[kHeldPacks];
 #pragma unroll
     for (int j = 0; j < kHeldPacks; ++j) {
       const int at = chunk + j * sums.lanes + sums.lane;
       if (at >= sums.packs) break;
       sums.pack[j][0] = reinterpret_cast<const PackWords*>(x)[at];
-      other[j] = reinterpret_cast<const PartWords<B, kWidth>*>(branch)[at];
+      other[j] = reinterpret_cast<const WordsOf<B, kWidth>*>(branch)[at];
     }
 #pragma unroll
     for (int j = 0; j < kHeldPacks; ++j) {

@@ -25,27 +25,13 @@ __device__ void prefetch_row(const Team& team, int packs, const T* row) {
     if (const int at = j * team.lanes + team.lane; at < packs) prefetch(row + at * width);
 }
 
-/** Words of n elements of T, a pack or half a pack. */
-template <class T, int n> using PartWords = Pack<std::uint32_t, n* static_cast<int>(sizeof(T)) / 4>;
-
-/** Converts n elements of T, a pack or half a pack, to f32. */
-template <class T, int n> __device__ void widen_part(const PartWords<T, n>& part, float* values) {
-  if constexpr (n == kPerPack<T>) {
-    widen<T>(part, values);
-  } else {
-    float whole[kPerPack<T>];
-    widen<T>({part.item[0], part.item[1], 0, 0}, whole);
-    copy_values<n>(whole, values);
-  }
-}
-
 /** Returns the sums of a pack of T and as many elements of B, rounded to T. */
 template <class T, class B>
-__device__ PackWords sum_of(const PackWords& x, const PartWords<B, kPerPack<T>>& y) {
+__device__ PackWords sum_of(const PackWords& x, const WordsOf<B, kPerPack<T>>& y) {
   constexpr int kWidth = kPerPack<T>;
   float a[kWidth], b[kWidth];
   widen<T>(x, a);
-  widen_part<B, kWidth>(y, b);
+  widen_part<kWidth, B>(y, b);
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) a[k] += b[k];
   return narrowed_words<T, kWidth>(a);

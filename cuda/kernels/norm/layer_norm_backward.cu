@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
       if constexpr (holds_g)
         copy_values<kWidth>(v[1], g);
       else
-        widen_part<G, kWidth>(*reinterpret_cast<const PartWords<G, kWidth>*>(g_row + at), g);
+        widen_part<kWidth, G>(*reinterpret_cast<const WordsOf<G, kWidth>*>(g_row + at), g);
       weigh(at, g, gw);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) {
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
       else if constexpr (std::is_same_v<G, T>)
         widen<T>(load_words(reinterpret_cast<const PackWords*>(g_row + at)), g);
       else
-        widen_part<G, kWidth>(*reinterpret_cast<const PartWords<G, kWidth>*>(g_row + at), g);
+        widen_part<kWidth, G>(*reinterpret_cast<const WordsOf<G, kWidth>*>(g_row + at), g);
       weigh(at, g, gw);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k)

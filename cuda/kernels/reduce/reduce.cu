@@ -88,18 +88,6 @@ struct PackColumns {
   Grid grid() const { return {.blocks = matrices * chunks * strips, .threads = kTeamThreads}; }
 };
 
-/** Converts the elements of a pack of T, or of half a pack, to f32. */
-template <class T, int words>
-__device__ void widen_words(const Pack<std::uint32_t, words>& pack, float* values) {
-  if constexpr (words == 4) {
-    widen<T>(pack, values);
-  } else {
-    float whole[kPerPack<T>];
-    widen<T>({pack.item[0], pack.item[1], 0, 0}, whole);
-    copy_values<kPerPack<T> / 2>(whole, values);
-  }
-}
-
 /** Stores the sum of a column that one block has, or repeats it first. Not inlined: this is the
  * slow way. */
 template <class T>
@@ -121,7 +109,7 @@ __global__ void __launch_bounds__(kTeamThreads)
     packed_column_sum_kernel(const PackColumns columns, const T* x, const PackedSum sum,
                              float* partial) {
   constexpr int kWidth = kPerPack<C>;
-  using Words = Pack<std::uint32_t, kWidth* static_cast<int>(sizeof(T)) / 4>;
+  using Words = WordsOf<T, kWidth>;
   MZ_SHARED(float, room, kTeamThreads* kWidth);
   const auto strips = static_cast<unsigned>(columns.strips);
   const int thread = static_cast<int>(threadIdx.x), slot = thread / columns.lanes,
@@ -144,7 +132,7 @@ __global__ void __launch_bounds__(kTeamThreads)
 #pragma unroll
     for (int j = 0; j < kHeldPacks; ++j) {  // packs beyond the end are 0
       float values[kWidth];
-      widen_words<T>(held[j], values);
+      widen_part<kWidth, T>(held[j], values);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) sums[k] += values[k];
     }

@@ -31,8 +31,8 @@ void sort_lines(EntryLines<WideEntry>& entries, int bits);
 void sort_first(EntryLines<NarrowEntry>& entries, std::int64_t kept, int bits);
 void sort_first(EntryLines<WideEntry>& entries, std::int64_t kept, int bits);
 
-/** Leave only the entry at `place` of each line as it were sorted. Return false for lines that are
- *  too long or short for that, and leave these as they are. */
+/** Leave only the entry at `place` of each line as if it were sorted. Return false for lines that
+ * are too long or short for that, and leave these as they are. */
 bool select_one(EntryLines<NarrowEntry>& entries, std::int64_t place, int bits);
 bool select_one(EntryLines<WideEntry>& entries, std::int64_t place, int bits);
 
