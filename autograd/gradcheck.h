@@ -14,6 +14,9 @@ struct GradcheckOptions {
   double eps = 1e-6;   // step of the central difference
   double atol = 1e-6;  // passes if |analytic - numeric| <= atol + rtol * |numeric|
   double rtol = 1e-5;  // tolerance relative to the numeric derivative
+  // Compares one pseudorandom combination of the entries for each input, not every entry: two
+  // evaluations for each input, and one gradient.
+  bool fast_mode = false;
 };
 
 /** The result of a check. `report` names the first derivative that differs. */
@@ -28,8 +31,10 @@ struct GradcheckResult {
 using CheckedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
 /** Compares every entry of the Jacobian of `f` at `inputs` with central differences. The default
- *  step and tolerances suit f64. Outputs that are not floating-point are skipped.
- *  Errors: DtypeError or StateError for an input that requires a gradient and is not an f64
+ *  step and tolerances suit f64. Outputs that are not floating-point are skipped. With fast_mode,
+ *  as PyTorch's, compares u'Jv for a pseudorandom direction v of each input and pseudorandom
+ * weights u of the outputs, from -1 to 1, with the sum of the tolerances of (Jv)_j weighted by
+ * |u_j|. Errors: DtypeError or StateError for an input that requires a gradient and is not an f64
  *  leaf. */
 MZ_API GradcheckResult gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                                  const GradcheckOptions& options = {});

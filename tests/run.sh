@@ -51,11 +51,11 @@ if [ $sanitize = true ]; then
     -Dgpu_emulation=enabled)
   selection=(--suite cpu --suite gpu --timeout-multiplier 5)
 elif [ "$all" = true ]; then
-  # the kernels are only compiled, so one architecture is enough
+  # The kernels are only compiled, so one architecture is enough.
   cuda=$({ command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null &&
     echo enabled || echo auto)
   options=(-Dtests=enabled -Dwerror=true -Dmpi=enabled -Dgpu_emulation=sanitized -Dcuda=$cuda
-    -Dgpu_arch=90 -Dcpu_arch=portable)
+    -Dgpu_arch=90 -Dgpu_optimised=measured -Dcpu_arch=portable -Ddebug=false)
   selection=()
 fi
 

@@ -19,7 +19,31 @@ struct ListUpdate {
   bool write_back = false;
   bool counts = false;  // counts the updates of its items
   bool ends = false;    // ends the step: the last launch of the update
+  unsigned mode = 0;    // of the formula, where the kernel has one for all modes
 };
+
+/** The formula of an update in a mode known at run time: one kernel for all modes where a branch
+ *  for each element costs little, as in f64. */
+template <class Update, class C> struct AnyMode {
+  using Terms = typename Update::template Formula<C, 0>;  // those of all modes are the same
+  Terms terms;
+  unsigned mode;
+
+  template <class... States> __device__ void operator()(C& p, C g, States&... states) const {
+    run<0>(p, g, states...);
+  }
+
+ private:
+  template <unsigned kMode, class... States> __device__ void run(C& p, C g, States&... s) const {
+    using Formula = typename Update::template Formula<C, kMode>;
+    static_assert(sizeof(Formula) == sizeof(Terms));
+    if (mode == kMode)
+      __builtin_bit_cast(Formula, terms)(p, g, s...);
+    else if constexpr (kMode + 1 < Update::kModes)
+      run<kMode + 1>(p, g, s...);
+  }
+};
+inline constexpr unsigned kAnyMode = ~0u;
 
 /** Updates one run of one item. All operands are written back, so that a formula may change any of
  *  them. */
@@ -74,7 +98,12 @@ __global__ void __launch_bounds__(kListThreads)
     // it.
     typename Update::Settings settings = list.extra(item.extra);
     if constexpr (requires { settings.time.counter; }) settings.time.counter = item.counter;
-    const typename Update::template Formula<C, kMode> formula(settings);
+    const auto formula = [&] {
+      if constexpr (kMode == kAnyMode)
+        return AnyMode<Update, C>{typename AnyMode<Update, C>::Terms(settings), call.mode};
+      else
+        return typename Update::template Formula<C, kMode>(settings);
+    }();
     for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
       update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
                             std::make_index_sequence<Update::kStates>{});
@@ -87,11 +116,12 @@ __global__ void __launch_bounds__(kListThreads)
 template <class Update, class C, unsigned kMode>
 void update_alike(std::span<const TensorListEntry> items,
                   std::span<const typename Update::Settings> settings,
-                  const optim::UpdateCall& call, bool ends) {
+                  const optim::UpdateCall& call, unsigned mode, bool ends) {
   ListUpdate rest{.inv_scale = call.inv_scale,
                   .end = {.found_inf = call.found_inf},
                   .write_back = call.write_back,
-                  .counts = call.end != nullptr};
+                  .counts = call.end != nullptr,
+                  .mode = mode};
   if (call.end) rest.end = *call.end;
   in_lists(items, settings, rest, [&](UpdateItems<Update>& list, bool is_last) {
     list.rest.ends = ends && is_last;
@@ -122,10 +152,12 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
       }
       if (alike.empty()) continue;
       left -= alike.size();
-      optim::with_mode<Update>(mode, [&]<unsigned kMode>() {
-        wide ? update_alike<Update, double, kMode>(alike, their_settings, call, left == 0)
-             : update_alike<Update, float, kMode>(alike, their_settings, call, left == 0);
-      });
+      if (wide)
+        update_alike<Update, double, kAnyMode>(alike, their_settings, call, mode, left == 0);
+      else
+        optim::with_mode<Update>(mode, [&]<unsigned kMode>() {
+          update_alike<Update, float, kMode>(alike, their_settings, call, mode, left == 0);
+        });
     }
   if (call.end) call.end->done = true;
 }

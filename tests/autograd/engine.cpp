@@ -381,7 +381,38 @@ TEST_CASE("gradcheck finds a wrong derivative", "[engine]") {
       {x});
   CHECK_FALSE(result.ok);
   CHECK(result.report.find("d output 0[0] / d input 0[0]: analytic 2.001") == 0);
+  const auto wrong = [](const std::vector<Tensor>& in) {
+    return std::vector{in[0] + in[1], custom_function<Wrong>(in[1])};
+  };
+  CHECK(gradcheck(wrong, {x, leaf({1, 2})}, {.fast_mode = true})
+            .report.find("d outputs / d input 1, along a direction: ") == 0);
   CHECK_THROWS_WITH_AS_TEXT(gradcheck([](const std::vector<Tensor>& in) { return in; },
                                       {tensor(1.0, {.requires_grad = true})}),
                             DtypeError, "double precision");
+}
+
+TEST_CASE("gradcheck in fast mode compares combinations of all entries", "[engine]") {
+  const Tensor x = tensor({{0.3, -1.2, 2.0}, {0.7, 0.1, -0.4}}, {.dtype = f64}).requires_grad_();
+  const Tensor y = tensor({1.5, -0.2, 0.6}, {.dtype = f64}).requires_grad_(), none;
+  const std::vector<double> before = x.to_vector<double>();
+  int calls = 0;
+  const auto right = [&](const std::vector<Tensor>& in) {
+    ++calls;
+    return std::vector{exp(in[0]) * in[2], argmax(in[0]), sum(in[0] * in[0])};
+  };
+  const GradcheckOptions fast{.fast_mode = true};
+  CHECK(gradcheck(right, {x, none, y}, fast).report == "");
+  CHECK(calls == 5);  // one for the gradient, two for each input
+  CHECK(gradgradcheck(right, {x, none, y}, fast).report == "");
+  CHECK(x.to_vector<double>() == before);
+  // a part of the gradient that is missing, and one that should not be there
+  const auto lost = [](const std::vector<Tensor>& in) {
+    return std::vector{in[0] * in[0].detach()};
+  };
+  CHECK_FALSE(gradcheck(lost, {x}, fast));
+  CHECK_FALSE(gradgradcheck(lost, {x}, fast));
+  const auto hidden = [](const std::vector<Tensor>& in) {
+    return std::vector{exp(in[0]).detach()};
+  };
+  CHECK_FALSE(gradcheck(hidden, {x}, fast));
 }

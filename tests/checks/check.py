@@ -1,4 +1,5 @@
 """Helpers of the checks: paths of sources, running commands, and the tally that tally.py reads."""
+import functools
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ('tensor', 'autograd', 'nn', 'optim', 'amp', 'measure', 'cuda')
 # What a build of the library reads.
 PARTS = (*ROOMS, '.package', 'CMakeLists.txt', 'mezzo.h', 'meson.build', 'meson_options.txt')
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 WARNINGS = ['-std=c++20', '-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Werror']
 
 
@@ -19,6 +21,18 @@ def sources(*folders, suffixes=('.h', '.cpp', '.cu')):
     return sorted(
         path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob('*')
         if path.suffix in suffixes)
+
+
+@functools.cache
+def headers_reached(path):
+    """Returns the headers of the project that a file includes, directly or by other headers."""
+    found, new = set(), {path}
+    while new:
+        includes = {(folder / name).resolve() for one in new for folder in (one.parent, ROOT)
+                    for name in INCLUDE.findall(one.read_text(encoding='utf-8'))}
+        new = {one for one in includes if one.is_file()} - found
+        found |= new
+    return found
 
 
 def run(command, **options):

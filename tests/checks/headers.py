@@ -2,14 +2,17 @@
 
 A public header may include only the standard library and public headers.
 
-Usage: headers.py --alone COMPILER HEADER...  each alone: proves that it includes what it uses
+Usage: headers.py --alone COMPILER HEADER...  each alone: proves that it includes what it uses (g++)
        headers.py --rooms COMPILER HEADER...  a folder's headers together, the last first: faster
 """
 import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, WARNINGS, in_parallel, must, run, verdict
+from check import ROOT, WARNINGS, headers_reached, in_parallel, must, run, verdict
+
+# Precompiled for the headers that reach it by their own includes.
+SHARED = ROOT / 'tensor' / 'core' / 'tensor.h'
 
 # Public headers may use these and what these include. Headers that the compiler lacks are left out.
 STANDARD = '''
@@ -51,15 +54,31 @@ def groups_of(how, headers):
 
 
 def main(how, compiler, headers):
+    with tempfile.TemporaryDirectory() as folder:
+        check(how, compiler, headers, Path(folder))
+
+
+def check(how, compiler, headers, made):
     allowed = standard_files(compiler) | {str(Path(header).resolve()) for header in headers}
+    precompiled = made / 'shared.h.gch'
+    if how == '--alone':
+        header = precompiled.with_suffix('')
+        header.write_text(f'#include "{SHARED}"\n', encoding='utf-8')
+        must([compiler, *WARNINGS, '-x', 'c++-header', header, '-o', precompiled])
+        allowed.add(str(precompiled.resolve()))
 
     def complaint(group):
+        alone = Path(group[0]).resolve()
+        shared = []
+        if how == '--alone' and SHARED in headers_reached(alone):
+            shared = ['-Winvalid-pch', '-include', made / 'shared.h']
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / 'source.cpp'
             rule = Path(folder) / 'source.d'
             source.write_text(''.join(f'#include "{header}"\n' for header in group),
                               encoding='utf-8')
-            done = run([compiler, *WARNINGS, '-fsyntax-only', '-MD', '-MF', rule, source])
+            done = run(
+                [compiler, *WARNINGS, *shared, '-fsyntax-only', '-MD', '-MF', rule, source])
             names = group[0] if len(group) == 1 else f'{group[0]} and {len(group) - 1} others'
             if done.returncode != 0:
                 return f'{names} does not compile with {compiler}:\n{done.stdout}'

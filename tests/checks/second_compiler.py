@@ -8,16 +8,14 @@ emulated device, which nvcc parses. The library's sources are parsed without the
 of the build, so that a missing #include fails here: only headers that a file reaches by its own
 includes are precompiled.
 """
-import functools
 import json
-import re
 import shlex
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, in_parallel, run, skip, verdict
+from check import ROOT, headers_reached, in_parallel, run, skip, verdict
 
 # The build disables warnings that clang may not know; g++ ignores such options.
 STRICT = ['-Wno-unknown-warning-option', '-Werror']
@@ -25,7 +23,8 @@ STRICT = ['-Wno-unknown-warning-option', '-Werror']
 WITHOUT_MEANING = ('-MD', '-fpch-deps', '-fpch-preprocess', '-fcolor-diagnostics',
                    '-fdiagnostics-color=always', '-fno-gnu-unique', '-fno-tree-pre',
                    '-fno-thread-jumps')
-INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+# Headers of the library that are precompiled: a file is parsed with the first that it reaches.
+SHARED = ('nn/module.h', 'tensor/core/dispatch.h', 'tensor/core/tensor.h')
 # Options that take the next word and do not affect the meaning of the code.
 WITH_WORD = ('-o', '-MF', '-MQ', '-MT', '-c')
 
@@ -44,25 +43,12 @@ def options_of(entry):
             yield word
 
 
-@functools.cache
-def reached(path):
-    """Returns the headers of the project that a file includes, directly or by other headers."""
-    found, new = set(), {path}
-    while new:
-        includes = {(folder / name).resolve() for one in new for folder in (one.parent, ROOT)
-                    for name in INCLUDE.findall(one.read_text(encoding='utf-8'))}
-        new = {one for one in includes if one.is_file()} - found
-        found |= new
-    return found
-
-
 def shared_header(entry):
     """Returns the header that is precompiled for a file, or None."""
     if is_users(entry):
         return ROOT / 'mezzo.h'
-    header = ROOT / 'tensor' / 'core' / 'dispatch.h'
     source = (Path(entry['directory']) / entry['file']).resolve()
-    return header if header in reached(source) else None
+    return next((ROOT / header for header in SHARED if ROOT / header in headers_reached(source)), None)
 
 
 def with_headers(compiler, entries, folder):

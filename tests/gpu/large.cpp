@@ -26,43 +26,46 @@ TEST_CASE("batch norms of many rows of channels agree with the CPU's", "[gpu][la
   NEED_DEVICE();
   manual_seed(9);
   // More than a million elements: rows of 16-byte packs, and rows that are no packs.
-  const Shape shapes[] = {
-      {17, 8, 90, 91}, {3, 24, 131, 127}, {10000, 128}, {513, 2056}, {9, 65, 43, 47}};
-  for (const Shape& shape : shapes)
-    for (const DType dtype : {f32, f16, bf16}) {
-      INFO(str(shape) << " " << name(dtype));
-      const auto last = [&](const Tensor& t) {
-        return shape.rank() == 4 ? t.to(MemoryFormat::channels_last) : t;
-      };
-      const Tensor x = last((randn(shape) * 2 + 3).to(dtype)),
-                   residual = last(randn(shape).to(dtype)), w = randn({shape[1]}),
-                   b = randn({shape[1]});
-      // The gradients are sums of up to 139,230 products.
-      const double tolerance = dtype == f32 ? 1e-3 : dtype == f16 ? 4e-3 : 3e-2;
-      const auto options = [](const std::vector<Tensor>& t) {
-        return BatchNormOptions{.weight = t[1], .bias = t[2], .training = true};
-      };
-      check_alike(
-          {x, w, b}, [&](const std::vector<Tensor>& t) { return batch_norm(t[0], options(t)); },
-          tolerance);
-      if (dtype == f16) continue;
-      // Relu depends on signs, which differ where rounding differs: compared with its parts.
-      const std::vector<Tensor> in{x, w, b, residual};
-      for (const bool adds : {false, true}) {
-        const auto fused = results_on(kDevice, in, [&](const std::vector<Tensor>& t) {
-          return batch_norm_relu(t[0], options(t), adds ? t[3] : Tensor());
-        });
-        const auto parts = results_on(kDevice, in, [&](const std::vector<Tensor>& t) {
-          const Tensor y = batch_norm(t[0], options(t));
-          return relu(adds ? y + t[3] : y);
-        });
-        for (std::size_t i = 0; i < fused.size(); ++i)
-          if (fused[i].defined()) {
-            INFO("result " << i);
-            CHECK(fused[i].to_vector<double>() == parts[i].to_vector<double>());
-          }
+  struct Case {
+    Shape shape;
+    DType dtype;
+    bool adds;  // a residual before the relu
+  };
+  const Case cases[] = {{{17, 8, 90, 91}, bf16, true}, {{3, 24, 131, 127}, f32, false},
+                        {{10000, 128}, f16, false},    {{10000, 128}, f32, true},
+                        {{513, 2056}, bf16, false},    {{9, 65, 43, 47}, f32, true},
+                        {{9, 65, 43, 47}, bf16, false}};
+  for (const auto& [shape, dtype, adds] : cases) {
+    INFO(str(shape) << " " << name(dtype));
+    const auto last = [&](const Tensor& t) {
+      return shape.rank() == 4 ? t.to(MemoryFormat::channels_last) : t;
+    };
+    const Tensor x = last((randn(shape) * 2 + 3).to(dtype)), w = randn({shape[1]}),
+                 b = randn({shape[1]}), residual = last(randn(shape).to(dtype));
+    // The gradients are sums of up to 139,230 products.
+    const double tolerance = dtype == f32 ? 1e-3 : dtype == f16 ? 4e-3 : 3e-2;
+    const auto options = [](const std::vector<Tensor>& t) {
+      return BatchNormOptions{.weight = t[1], .bias = t[2], .training = true};
+    };
+    check_alike(
+        {x, w, b}, [&](const std::vector<Tensor>& t) { return batch_norm(t[0], options(t)); },
+        tolerance);
+    if (dtype == f16) continue;
+    // Relu depends on signs, which differ where rounding differs: compared with its parts.
+    const std::vector<Tensor> in{x, w, b, residual};
+    const auto fused = results_on(kDevice, in, [&, adds = adds](const std::vector<Tensor>& t) {
+      return batch_norm_relu(t[0], options(t), adds ? t[3] : Tensor());
+    });
+    const auto parts = results_on(kDevice, in, [&, adds = adds](const std::vector<Tensor>& t) {
+      const Tensor y = batch_norm(t[0], options(t));
+      return relu(adds ? y + t[3] : y);
+    });
+    for (std::size_t i = 0; i < fused.size(); ++i)
+      if (fused[i].defined()) {
+        INFO("result " << i);
+        CHECK(fused[i].to_vector<double>() == parts[i].to_vector<double>());
       }
-    }
+  }
 }
 
 TEST_CASE("a batch norm of many rows of channels updates its running statistics", "[gpu][large]") {
