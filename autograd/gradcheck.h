@@ -11,12 +11,10 @@ namespace mezzo {
 
 /** Options of gradcheck and gradgradcheck. */
 struct GradcheckOptions {
-  double eps = 1e-6;   // step of the central difference
-  double atol = 1e-6;  // passes if |analytic - numeric| <= atol + rtol * |numeric|
-  double rtol = 1e-5;  // tolerance relative to the numeric derivative
-  // Compares one pseudorandom combination of the entries for each input, not every entry: two
-  // evaluations for each input, and one gradient.
-  bool fast_mode = false;
+  double eps = 1e-6;       // step of the central difference
+  double atol = 1e-6;      // passes if |analytic - numeric| <= atol + rtol * |numeric|
+  double rtol = 1e-5;      // tolerance relative to the numeric derivative
+  bool fast_mode = false;  // compare one combination of the entries for each input: much faster
 };
 
 /** The result of a check. `report` names the first derivative that differs. */
