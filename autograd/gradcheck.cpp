@@ -127,6 +127,7 @@ GradcheckResult check_directions(const CheckedFunction& f, const std::vector<Ten
   Values weights;
   std::vector<Tensor> outputs, seeds, wanted;
   std::vector<std::size_t> places;  // of `wanted` in the inputs
+  // Tensors without elements have no derivatives; the mean of none would make others NaN.
   for (const Tensor& y : f(inputs)) {
     weights.push_back(pseudorandom(is_floating(y.dtype()) ? y.numel() : 0, state));
     if (!y.requires_grad() || y.numel() == 0) continue;
@@ -134,7 +135,7 @@ GradcheckResult check_directions(const CheckedFunction& f, const std::vector<Ten
     seeds.push_back(tensor_like(y, weights.back()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].defined() && inputs[i].requires_grad()) {
+    if (inputs[i].defined() && inputs[i].requires_grad() && inputs[i].numel() > 0) {
       wanted.push_back(inputs[i]);
       places.push_back(i);
     }

@@ -22,27 +22,17 @@ struct ListUpdate {
   unsigned mode = 0;    // of the formula, where the kernel has one for all modes
 };
 
-/** The formula of an update in a mode known at run time: one kernel for all modes where a branch
- *  for each element costs little, as in f64. */
-template <class Update, class C> struct AnyMode {
-  using Terms = typename Update::template Formula<C, 0>;  // those of all modes are the same
-  Terms terms;
-  unsigned mode;
-
-  template <class... States> __device__ void operator()(C& p, C g, States&... states) const {
-    run<0>(p, g, states...);
-  }
-
- private:
-  template <unsigned kMode, class... States> __device__ void run(C& p, C g, States&... s) const {
-    using Formula = typename Update::template Formula<C, kMode>;
-    static_assert(sizeof(Formula) == sizeof(Terms));
-    if (mode == kMode)
-      __builtin_bit_cast(Formula, terms)(p, g, s...);
-    else if constexpr (kMode + 1 < Update::kModes)
-      run<kMode + 1>(p, g, s...);
-  }
-};
+/** Updates an element by the formula of a mode known at run time: one kernel for all modes where a
+ *  branch for each element costs little, as in f64. `terms`: those of any mode, as all have the
+ *  same. */
+template <class Update, unsigned kMode = 0, class Terms, class C, class... States>
+__device__ inline void update_in_mode(unsigned mode, const Terms& terms, C& p, C g,
+                                      States&... states) {
+  if (mode == kMode)
+    __builtin_bit_cast(typename Update::template Formula<C, kMode>, terms)(p, g, states...);
+  else if constexpr (kMode + 1 < Update::kModes)
+    update_in_mode<Update, kMode + 1>(mode, terms, p, g, states...);
+}
 inline constexpr unsigned kAnyMode = ~0u;
 
 /** Updates one run of one item. All operands are written back, so that a formula may change any of
@@ -98,12 +88,13 @@ __global__ void __launch_bounds__(kListThreads)
     // it.
     typename Update::Settings settings = list.extra(item.extra);
     if constexpr (requires { settings.time.counter; }) settings.time.counter = item.counter;
-    const auto formula = [&] {
+    const typename Update::template Formula<C, kMode == kAnyMode ? 0 : kMode> terms(settings);
+    const auto formula = [&](C& p, C g, auto&... states) {
       if constexpr (kMode == kAnyMode)
-        return AnyMode<Update, C>{typename AnyMode<Update, C>::Terms(settings), call.mode};
+        update_in_mode<Update>(call.mode, terms, p, g, states...);
       else
-        return typename Update::template Formula<C, kMode>(settings);
-    }();
+        terms(p, g, states...);
+    };
     for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
       update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
                             std::make_index_sequence<Update::kStates>{});
