@@ -28,11 +28,14 @@ struct GradcheckResult {
 /** A function to check. */
 using CheckedFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-/** Compares every entry of the Jacobian of `f` at `inputs` with central differences. The default
- *  step and tolerances suit f64. Outputs that are not floating-point are skipped. With fast_mode,
- *  as PyTorch's, compares u'Jv for a pseudorandom direction v of each input and pseudorandom
- * weights u of the outputs, from -1 to 1, with the sum of the tolerances of (Jv)_j weighted by
- * |u_j|. Errors: DtypeError or StateError for an input that requires a gradient and is not an f64
+/** Compares every entry of the Jacobian J of `f` at `inputs` with central differences. The default
+ *  step and tolerances suit f64. Outputs that are not floating-point are skipped.
+ *
+ *  With fast_mode, as in PyTorch, compares u'Jv for each input: v is a direction of the input, u
+ *  holds weights of the outputs, both pseudorandom from -1 to 1. The tolerance is the sum of those
+ *  of the elements of Jv, weighted by |u|.
+ *
+ *  Errors: DtypeError or StateError for an input that requires a gradient and is not an f64
  *  leaf. */
 MZ_API GradcheckResult gradcheck(const CheckedFunction& f, const std::vector<Tensor>& inputs,
                                  const GradcheckOptions& options = {});

@@ -33,6 +33,8 @@ __device__ inline void update_in_mode(unsigned mode, const Terms& terms, C& p, C
   else if constexpr (kMode + 1 < Update::kModes)
     update_in_mode<Update, kMode + 1>(mode, terms, p, g, states...);
 }
+
+/** In place of a mode: the kernel is for all modes. */
 inline constexpr unsigned kAnyMode = ~0u;
 
 /** Updates one run of one item. All operands are written back, so that a formula may change any of

@@ -56,6 +56,18 @@ def must(command, **options):
     return done.stdout
 
 
+def precompiled(compiler, options, header, folder):
+    """Precompiles a header in a new folder. Returns the options that use it.
+
+    A header that does not compile has none, so that the files that include it report the error.
+    """
+    Path(folder).mkdir()
+    source = Path(folder) / 'precompiled.h'
+    source.write_text(f'#include "{header}"\n', encoding='utf-8')
+    done = run([compiler, *options, '-x', 'c++-header', source, '-o', f'{source}.gch'])
+    return ['-include', source] if done.returncode == 0 else []
+
+
 def copy_sources(folder):
     """Copies what a build of the library reads to a new folder."""
     Path(folder).mkdir(parents=True)

@@ -2,16 +2,16 @@
 
 A public header may include only the standard library and public headers.
 
-Usage: headers.py --alone COMPILER HEADER...  each alone: proves that it includes what it uses (g++)
+Usage: headers.py --alone COMPILER HEADER...  each alone: proves that it includes what it uses
        headers.py --rooms COMPILER HEADER...  a folder's headers together, the last first: faster
 """
 import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, WARNINGS, headers_reached, in_parallel, must, run, verdict
+from check import ROOT, WARNINGS, headers_reached, in_parallel, must, precompiled, run, verdict
 
-# Precompiled for the headers that reach it by their own includes.
+# Precompiled for the headers that reach it by their own includes, when each is compiled alone.
 SHARED = ROOT / 'tensor' / 'core' / 'tensor.h'
 
 # Public headers may use these and what these include. Headers that the compiler lacks are left out.
@@ -55,23 +55,18 @@ def groups_of(how, headers):
 
 def main(how, compiler, headers):
     with tempfile.TemporaryDirectory() as folder:
-        check(how, compiler, headers, Path(folder))
+        with_shared = []
+        if how == '--alone':
+            with_shared = precompiled(compiler, WARNINGS, SHARED, Path(folder) / 'shared')
+        check(how, compiler, headers, with_shared)
 
 
-def check(how, compiler, headers, made):
+def check(how, compiler, headers, with_shared):
     allowed = standard_files(compiler) | {str(Path(header).resolve()) for header in headers}
-    precompiled = made / 'shared.h.gch'
-    if how == '--alone':
-        header = precompiled.with_suffix('')
-        header.write_text(f'#include "{SHARED}"\n', encoding='utf-8')
-        must([compiler, *WARNINGS, '-x', 'c++-header', header, '-o', precompiled])
-        allowed.add(str(precompiled.resolve()))
+    allowed |= {str(word) + '.gch' for word in with_shared}
 
     def complaint(group):
-        alone = Path(group[0]).resolve()
-        shared = []
-        if how == '--alone' and SHARED in headers_reached(alone):
-            shared = ['-Winvalid-pch', '-include', made / 'shared.h']
+        shared = with_shared if SHARED in headers_reached(Path(group[0]).resolve()) else []
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / 'source.cpp'
             rule = Path(folder) / 'source.d'

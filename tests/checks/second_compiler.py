@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, headers_reached, in_parallel, run, skip, verdict
+from check import ROOT, headers_reached, in_parallel, precompiled, run, skip, verdict
 
 # The build disables warnings that clang may not know; g++ ignores such options.
 STRICT = ['-Wno-unknown-warning-option', '-Werror']
@@ -47,8 +47,8 @@ def shared_header(entry):
     """Returns the header that is precompiled for a file, or None."""
     if is_users(entry):
         return ROOT / 'mezzo.h'
-    source = (Path(entry['directory']) / entry['file']).resolve()
-    return next((ROOT / header for header in SHARED if ROOT / header in headers_reached(source)), None)
+    headers = headers_reached((Path(entry['directory']) / entry['file']).resolve())
+    return next((ROOT / name for name in SHARED if ROOT / name in headers), None)
 
 
 def with_headers(compiler, entries, folder):
@@ -56,15 +56,11 @@ def with_headers(compiler, entries, folder):
     wanted = {(shared_header(entry), settings_of(entry)): None for entry in entries}
     wanted = [(header, options) for header, options in wanted if header]
 
-    def precompiled(job):
+    def options_for(job):
         number, (header, options) = job
-        parsed = Path(folder) / f'{number}.pch'
-        done = run(
-            [compiler, *options, *STRICT, '-x', 'c++-header', header, '-o', parsed])
-        # otherwise each file reports the error
-        return ['-include-pch', parsed] if done.returncode == 0 else []
+        return precompiled(compiler, [*options, *STRICT], header, Path(folder) / str(number))
 
-    return dict(zip(wanted, in_parallel(precompiled, enumerate(wanted))))
+    return dict(zip(wanted, in_parallel(options_for, enumerate(wanted))))
 
 
 def is_users(entry):

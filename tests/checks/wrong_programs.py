@@ -9,25 +9,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, in_parallel, must, run, verdict
+from check import ROOT, in_parallel, precompiled, run, verdict
 
 PROGRAMS = ROOT / 'tests' / 'wrong_programs'
+STANDARD = ['-std=c++20']
 MOST_BYTES = 4000
 
 
-def precompiled(compiler, folder):
-    """Precompiles mezzo.h. Returns the options that use it."""
-    clang = 'clang' in compiler
-    made = Path(folder) / ('mezzo.pch' if clang else 'mezzo.h.gch')
-    must([compiler, '-std=c++20', '-x', 'c++-header', ROOT / 'mezzo.h', '-o', made])
-    return ['-include-pch', made] if clang else [f'-I{folder}']
-
-
-def complaint(compiler, options, program):
+def complaint(compiler, with_header, program):
     source = program.read_text(encoding='utf-8')
     patterns = source.splitlines()[0].removeprefix('// error: ').split('|')
-    command = [compiler, '-std=c++20', '-fsyntax-only', f'-I{ROOT}', program]
-    done = run([*command[:1], *options, *command[1:]])
+    command = [compiler, *STANDARD, '-fsyntax-only', f'-I{ROOT}', program]
+    done = run([*command, *with_header])
     if done.returncode == 0:  # g++ precompiles a header without its pragmas
         done = run(command)
     first = next((line for line in done.stdout.splitlines() if 'error:' in line), '')
@@ -42,12 +35,11 @@ def complaint(compiler, options, program):
 
 cases = [(compiler, program) for compiler in sys.argv[1:]
          for program in sorted(PROGRAMS.glob('*.cpp'))]
-with tempfile.TemporaryDirectory() as parent:
-    folders = {compiler: Path(parent) / compiler for compiler in sys.argv[1:]}
-    for made in folders.values():
-        made.mkdir()
-    options_of = dict(zip(folders, in_parallel(lambda each: precompiled(*each), folders.items())))
-    complaints = in_parallel(lambda case: complaint(case[0], options_of[case[0]], case[1]), cases)
+with tempfile.TemporaryDirectory() as folder:
+    with_headers = {compiler: precompiled(compiler, STANDARD, ROOT / 'mezzo.h',
+                                          Path(folder) / str(number))
+                    for number, compiler in enumerate(sys.argv[1:])}
+    complaints = in_parallel(lambda case: complaint(case[0], with_headers[case[0]], case[1]), cases)
 failures = [f'{compiler} {program.name}: {text}'
             for (compiler, program), text in zip(cases, complaints) if text]
 verdict(len(cases) - len(failures), failures)

@@ -35,7 +35,9 @@ TEST_CASE("batch norms of many rows of channels agree with the CPU's", "[gpu][la
                         {{10000, 128}, f16, false},    {{10000, 128}, f32, true},
                         {{513, 2056}, bf16, false},    {{9, 65, 43, 47}, f32, true},
                         {{9, 65, 43, 47}, bf16, false}};
-  for (const auto& [shape, dtype, adds] : cases) {
+  for (const Case& c : cases) {
+    const Shape& shape = c.shape;
+    const DType dtype = c.dtype;
     INFO(str(shape) << " " << name(dtype));
     const auto last = [&](const Tensor& t) {
       return shape.rank() == 4 ? t.to(MemoryFormat::channels_last) : t;
@@ -53,12 +55,12 @@ TEST_CASE("batch norms of many rows of channels agree with the CPU's", "[gpu][la
     if (dtype == f16) continue;
     // Relu depends on signs, which differ where rounding differs: compared with its parts.
     const std::vector<Tensor> in{x, w, b, residual};
-    const auto fused = results_on(kDevice, in, [&, adds = adds](const std::vector<Tensor>& t) {
-      return batch_norm_relu(t[0], options(t), adds ? t[3] : Tensor());
+    const auto fused = results_on(kDevice, in, [&](const std::vector<Tensor>& t) {
+      return batch_norm_relu(t[0], options(t), c.adds ? t[3] : Tensor());
     });
-    const auto parts = results_on(kDevice, in, [&, adds = adds](const std::vector<Tensor>& t) {
+    const auto parts = results_on(kDevice, in, [&](const std::vector<Tensor>& t) {
       const Tensor y = batch_norm(t[0], options(t));
-      return relu(adds ? y + t[3] : y);
+      return relu(c.adds ? y + t[3] : y);
     });
     for (std::size_t i = 0; i < fused.size(); ++i)
       if (fused[i].defined()) {
