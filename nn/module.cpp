@@ -249,7 +249,7 @@ void Module::keep_f32(std::string_view name) {
 }
 
 const Module& Module::train(bool on) const {
-  for (const NamedModule& entry : named_modules()) entry.module.state_->training = on;
+  for (const Module& module : modules()) module.state_->training = on;
   return *this;
 }
 

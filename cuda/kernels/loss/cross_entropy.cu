@@ -10,8 +10,10 @@
 #include "../../../tensor/ops/shape/copy.h"
 #include "../../attach.h"
 #include "../../runtime/index_errors.h"
+#include "../last_block.h"
 #include "../line_piece.h"
 #include "../max_sum.h"
+#include "../tickets.h"
 
 namespace mezzo::gpu {
 
@@ -182,17 +184,28 @@ __device__ void total_loss(std::int64_t count, const C* losses, const C* weights
   out.loss.template store<C>(0, sums.loss / *out.divisor);
 }
 
+/** Reduces `count` losses and weights that the blocks of a launch have written. All threads of all
+ *  blocks must call it. */
+template <class C>
+__device__ void total_loss_of_blocks(std::int64_t count, const C* losses, const C* weights,
+                                     const Results<C>& out, unsigned* ticket, C* room) {
+  MZ_SHARED(int, last, 1);
+  if (is_last_block(ticket, gridDim.x, last)) total_loss(count, losses, weights, out, room);
+}
+
+/** With a ticket, also the total of the losses. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    line_loss_kernel(const __grid_constant__ Scores s, const Results<C> out) {
+    line_loss_kernel(const Scores __grid_constant__ s, const Results<C> out, unsigned* ticket) {
   MZ_SHARED(C, room, kSpreadThreads);
   line_losses(s, LineWalk(s.lines), out, room);
+  if (ticket) total_loss_of_blocks(s.lines.count, out.losses, out.weights, out, ticket, room);
 }
 
 /** Computes the state of each piece of each line. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    piece_state_kernel(const __grid_constant__ Scores s, const Pieces pieces,
+    piece_state_kernel(const Scores __grid_constant__ s, const Pieces pieces,
                        LineState<C>* states) {
   MZ_SHARED(C, room, kSpreadThreads);
   const PieceWalk walk(s.lines, pieces);
@@ -206,7 +219,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
  *  `states`. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_pieces_kernel(const __grid_constant__ Scores s, const __grid_constant__ Lines states,
+    join_pieces_kernel(const Scores __grid_constant__ s, const Lines __grid_constant__ states,
                        const LineState<C>* partial, const Results<C> out) {
   MZ_SHARED(LineState<C>, room, kSpreadThreads);
   const LineWalk walk(states);
@@ -216,18 +229,20 @@ __global__ void __launch_bounds__(kSpreadThreads)
   if (walk.is_first()) finish_line(s, walk.line, state, out);
 }
 
-/** Computes the sums of losses and weights over pieces of the lines. */
+/** Computes the sums of losses and weights over pieces of the lines, and then the total. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    partial_loss_kernel(std::int64_t lines, std::int64_t piece, const Results<C> out, C* losses,
-                        C* weights) {
+    partial_loss_kernel(std::int64_t lines, std::int64_t piece, const Results<C> out,
+                        unsigned* ticket, C* losses, C* weights) {
   MZ_SHARED(C, room, kSpreadThreads);
   const std::int64_t begin = blockIdx.x * piece, rest = lines - begin;
   const Sums<C> sums =
       summed(begin, begin + (rest < piece ? rest : piece), out.losses, out.weights, room);
-  if (threadIdx.x != 0) return;
-  losses[blockIdx.x] = sums.loss;
-  weights[blockIdx.x] = sums.weight;
+  if (threadIdx.x == 0) {
+    losses[blockIdx.x] = sums.loss;
+    weights[blockIdx.x] = sums.weight;
+  }
+  total_loss_of_blocks<C>(gridDim.x, losses, weights, out, ticket, room);
 }
 
 template <class C>
@@ -240,7 +255,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** The whole forward pass by one block, for few lines. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    few_lines_kernel(const __grid_constant__ Scores s, std::int64_t blocks, const Results<C> out) {
+    few_lines_kernel(const Scores __grid_constant__ s, std::int64_t blocks, const Results<C> out) {
   MZ_SHARED(C, room, kSpreadThreads);
   for (std::int64_t block = 0; block < blocks; ++block)
     line_losses(s, LineWalk(s.lines, block), out, room);
@@ -251,7 +266,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    backward_kernel(const __grid_constant__ Scores s, const Pieces pieces, const Array g,
+    backward_kernel(const Scores __grid_constant__ s, const Pieces pieces, const Array g,
                     bool one_g, const Array stats, const Array divisor, const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
   const PieceWalk walk(s.lines, pieces);
@@ -323,7 +338,7 @@ using ScorePacks = std::conditional_t<std::is_same_v<T, C>, RowPacks<T, 1>, Wide
  *  have the bits of scores that were converted to f32 first. */
 template <class T, class C>
 __global__ void __launch_bounds__(kTeamThreads)
-    packed_loss_kernel(const __grid_constant__ Scores s, const RowParts lines,
+    packed_loss_kernel(const Scores __grid_constant__ s, const RowParts lines,
                        LineState<float>* states, const Results<float> out) {
   constexpr int kWidth = kPerPack<C>;
   MZ_SHARED(float, room, kTeamWarps);
@@ -352,7 +367,7 @@ __global__ void __launch_bounds__(kTeamThreads)
 /** backward_kernel with a gradient of G; C as in packed_loss_kernel. */
 template <class T, class C, class G>
 __global__ void __launch_bounds__(kTeamThreads)
-    packed_gradient_kernel(const __grid_constant__ Scores s, const RowParts lines, const Array g,
+    packed_gradient_kernel(const Scores __grid_constant__ s, const RowParts lines, const Array g,
                            bool one_g, const float* stats, const float* divisor, G* gx) {
   constexpr int kWidth = kPerPack<C>;
   const PartTeam team(lines);
@@ -441,37 +456,45 @@ void put_packed_losses(const Scores& scores, DType compute, const Results<float>
   put_losses_of_parts(scores, lines.parts, results, device, run);
 }
 
-/** Launches the computation of every line's loss. */
+/** Number of losses up to which one block computes their sum. */
+constexpr std::int64_t kOfOneBlock = 8 * kSpreadThreads;
+
+/** Launches the computation of every line's loss. Returns true if the total is computed, too. */
 template <class C>
-void put_line_losses(const EntropyOperands& held, const Results<C>& results, Device device) {
+bool put_line_losses(const EntropyOperands& held, const Results<C>& results, Device device) {
   const Scores& scores = held.scores;
   if constexpr (std::is_same_v<C, float>)
-    if (in_packs(scores, held.compute))
-      return put_packed_losses(scores, held.compute, results, device);
+    if (in_packs(scores, held.compute)) {
+      put_packed_losses(scores, held.compute, results, device);
+      return false;
+    }
   const Lines& lines = scores.lines;
   const runtime::Stream stream = current_stream(device);
   const Pieces pieces = pieces_of(lines);
-  if (pieces.count == 1)
-    return launch(&line_loss_kernel<C>, grid_of(lines), stream, scores, results);
+  if (pieces.count == 1) {
+    const bool with_total = results.reduction != Reduction::none && lines.count <= kOfOneBlock;
+    launch(&line_loss_kernel<C>, grid_of(lines), stream, scores, results,
+           with_total ? tickets(device) : nullptr);
+    return with_total;
+  }
   put_losses_of_parts(scores, pieces.count, results, device, [&](LineState<C>* states) {
     launch(&piece_state_kernel<C>, pieces.grid(lines), stream, scores, pieces, states);
   });
+  return false;
 }
 
-/** Launches the sum or mean of all losses, in two steps if there are many. */
+/** Launches the sum or mean of all losses, of which many are divided over blocks. */
 template <class C> void put_total(std::int64_t count, const Results<C>& results, Device device) {
-  constexpr std::int64_t kOfOneBlock = 8 * kSpreadThreads, kPiece = 2 * kSpreadThreads;
+  constexpr std::int64_t kPiece = 2 * kSpreadThreads;
   const runtime::Stream stream = current_stream(device);
-  const Grid one{.blocks = 1, .threads = kSpreadThreads};
   if (count <= kOfOneBlock)
-    return launch(&total_loss_kernel<C>, one, stream, count, results.losses, results.weights,
-                  results);
+    return launch(&total_loss_kernel<C>, {.blocks = 1, .threads = kSpreadThreads}, stream, count,
+                  results.losses, results.weights, results);
   const std::int64_t pieces = blocks_for(count, kPiece);
   const Tensor room = workspace(2 * pieces * static_cast<std::int64_t>(sizeof(C)), device);
   C* const losses = static_cast<C*>(room.raw_data());
   launch(&partial_loss_kernel<C>, {.blocks = pieces, .threads = kSpreadThreads}, stream, count,
-         kPiece, results, losses, losses + pieces);
-  launch(&total_loss_kernel<C>, one, stream, pieces, losses, losses + pieces, results);
+         kPiece, results, tickets(device), losses, losses + pieces);
 }
 
 void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
@@ -491,8 +514,8 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
     if (are_few(lines))
       return launch(&few_lines_kernel<C>, {.blocks = 1, .threads = lines.spread.threads()}, stream,
                     held.scores, lines.blocks(), results);
-    put_line_losses(held, results, device);
-    if (attrs.reduction != Reduction::none) put_total(count, results, device);
+    const bool is_reduced = attrs.reduction != Reduction::none;
+    if (!put_line_losses(held, results, device) && is_reduced) put_total(count, results, device);
   });
 }
 
