@@ -136,8 +136,8 @@ template <class C, int N> struct SampleTap {
   std::array<C, N> slope;
 };
 
-/** The elements of one sample by dimension, outermost first. All indices are constants, so that a
- *  GPU keeps the arrays in registers. */
+/** The elements of one sample by dimension, outermost first. On a GPU all indices are constants, so
+ *  that it keeps the arrays in registers. */
 template <class C, int N, int slots> struct SampleAxes {
   std::array<AxisTaps<C, slots>, N> axes;
 
@@ -151,33 +151,35 @@ template <class C, int N, int slots> struct SampleAxes {
 
   /** Calls f(tap) for each element inside the image; the innermost dimension varies fastest. */
   template <class F> MZ_HD void for_each(const std::array<std::int64_t, N>& sizes, F&& f) const {
-    for_each_constant<most_taps<N, slots>()>(
-        [&]<std::size_t k>(std::integral_constant<std::size_t, k>) { visit<k>(sizes, f); });
+#ifdef __CUDACC__
+    for_each_constant<most_taps<N, slots>()>([&](auto k) { visit(k, sizes, f); });
+#else
+    for (std::size_t k = 0; k < most_taps<N, slots>(); ++k) visit(k, sizes, f);
+#endif
   }
 
  private:
   /** The slot of dimension d in combination k. */
-  template <std::size_t k, std::size_t d> static constexpr std::size_t chosen() {
-    std::size_t rest = k;
-    for (std::size_t i = N - 1; i > d; --i) rest /= slots;
-    return rest % slots;
+  MZ_HD static constexpr std::size_t chosen(std::size_t k, std::size_t d) {
+    for (std::size_t i = N - 1; i > d; --i) k /= slots;
+    return k % slots;
   }
-  template <std::size_t k, class F>
-  MZ_HD void visit(const std::array<std::int64_t, N>& sizes, F& f) const {
+  template <class F>
+  MZ_HD void visit(std::size_t k, const std::array<std::int64_t, N>& sizes, F& f) const {
     bool inside = true;
     for_each_constant<N>([&]<std::size_t d>(std::integral_constant<std::size_t, d>) {
-      inside = inside && axes[d].inside[chosen<k, d>()];
+      inside = inside && axes[d].inside[chosen(k, d)];
     });
     if (!inside) return;
     SampleTap<C, N> tap;
     for_each_constant<N>([&]<std::size_t d>(std::integral_constant<std::size_t, d>) {
-      tap.offset = tap.offset * sizes[d] + axes[d].at[chosen<k, d>()];
-      tap.weight *= axes[d].weight[chosen<k, d>()];
+      tap.offset = tap.offset * sizes[d] + axes[d].at[chosen(k, d)];
+      tap.weight *= axes[d].weight[chosen(k, d)];
     });
     for_each_constant<N>([&]<std::size_t moving>(std::integral_constant<std::size_t, moving>) {
       C product = 1;
       for_each_constant<N>([&]<std::size_t d>(std::integral_constant<std::size_t, d>) {
-        product *= d == moving ? axes[d].slope[chosen<k, d>()] : axes[d].weight[chosen<k, d>()];
+        product *= d == moving ? axes[d].slope[chosen(k, d)] : axes[d].weight[chosen(k, d)];
       });
       tap.slope[N - 1 - moving] = product;
     });
