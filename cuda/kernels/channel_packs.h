@@ -107,7 +107,7 @@ __device__ void normalise_packs(const Normalisation<float>& norm, const RowTail<
 
 template <class T, int width>
 __global__ void __launch_bounds__(kWholeThreads)
-    packed_whole_norm_kernel(const __grid_constant__ Normalisation<float> norm,
+    packed_whole_norm_kernel(const Normalisation<float> __grid_constant__ norm,
                              const RowTail<T> tail) {
   MZ_SHARED(MomentsState<float>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
-    packed_run_moments_kernel(const __grid_constant__ Channels lines, const T* x,
+    packed_run_moments_kernel(const Channels __grid_constant__ lines, const T* x,
                               MomentsState<float>* partial) {
   MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
   const ChannelWalk walk(lines);
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** normalise_kernel() for packs. */
 template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
-    packed_run_norm_kernel(const __grid_constant__ Normalisation<float> norm,
+    packed_run_norm_kernel(const Normalisation<float> __grid_constant__ norm,
                            const RowTail<T> tail) {
   MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);
@@ -256,7 +256,7 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
 
 template <class T, int width>
 __global__ void __launch_bounds__(kWholeThreads)
-    packed_whole_gradient_kernel(const __grid_constant__ RunGradients<T> of) {
+    packed_whole_gradient_kernel(const RunGradients<T> __grid_constant__ of) {
   MZ_SHARED(GradientSums<float>, room, kWholeThreads);
   const ChannelWalk walk(of.norm.runs);
   const RunCoefficients<float> run(of.norm, walk);
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
-    packed_run_sums_kernel(const __grid_constant__ RunGradients<T> of,
+    packed_run_sums_kernel(const RunGradients<T> __grid_constant__ of,
                            GradientSums<float>* partial) {
   MZ_SHARED(GradientSums<float>, room, kSpreadThreads);
   const ChannelWalk walk(of.norm.runs);
@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 template <class T, int width>
 __global__ void __launch_bounds__(kSpreadThreads)
-    packed_run_gradient_kernel(const __grid_constant__ RunGradients<T> of,
+    packed_run_gradient_kernel(const RunGradients<T> __grid_constant__ of,
                                const GradientSums<float>* partial, std::int64_t chunks) {
   MZ_SHARED(GradientSums<float>, room, kSpreadThreads);
   const ChannelWalk walk(of.norm.runs);

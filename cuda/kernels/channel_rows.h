@@ -164,7 +164,7 @@ inline constexpr int kMomentsResident = 3;
 
 template <class T>
 __global__ void __launch_bounds__(kSpreadThreads, kMomentsResident)
-    packed_moments_kernel(const __grid_constant__ RowChunks rows, const T* x,
+    packed_moments_kernel(const RowChunks __grid_constant__ rows, const T* x,
                           MomentsState<float>* partial) {
   constexpr int kWidth = kPerPack<T>, kRows = 4;
   using States = PackStates<MomentsState<float>, kWidth>;
@@ -210,8 +210,8 @@ template <class T> inline constexpr int kNormaliseResident = std::is_same_v<T, B
 
 template <class T>
 __global__ void __launch_bounds__(kSpreadThreads, kNormaliseResident<T>)
-    packed_normalise_kernel(const __grid_constant__ RowChunks rows,
-                            const __grid_constant__ Normalisation<float> norm, const T* x, T* y,
+    packed_normalise_kernel(const RowChunks __grid_constant__ rows,
+                            const Normalisation<float> __grid_constant__ norm, const T* x, T* y,
                             const RowTail<T> tail) {
   constexpr int kWidth = kPerPack<T>, kRows = 4;
   const RowWalk<T> walk(rows);
@@ -323,7 +323,7 @@ inline constexpr int kGradientResident = 2;
 
 template <class T>
 __global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
-    packed_gradient_sums_kernel(const __grid_constant__ RowGradients<T> of, RowSums* partial) {
+    packed_gradient_sums_kernel(const RowGradients<T> __grid_constant__ of, RowSums* partial) {
   constexpr int kWidth = kPerPack<T>, kRows = 2;
   using Sums = PackStates<RowSums, kWidth>;
   MZ_SHARED(Sums, room, kSpreadThreads);
@@ -348,7 +348,7 @@ __global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
 /** Computes gx = scale * g - shift - (x - mean) * unit * from_x, as differentiate_runs. */
 template <class T>
 __global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
-    packed_norm_gradient_kernel(const __grid_constant__ RowGradients<T> of, const RowSums* totals) {
+    packed_norm_gradient_kernel(const RowGradients<T> __grid_constant__ of, const RowSums* totals) {
   constexpr int kWidth = kPerPack<T>, kRows = 2;
   const RowWalk<T> walk(of.rows);
   if (!walk.has_channels()) return;

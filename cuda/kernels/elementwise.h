@@ -29,7 +29,7 @@ __device__ inline void forward_run(const Map& map, const AttrsOf<Op>& attrs, std
 
 template <class Op, class C>
 __global__ void __launch_bounds__(kMapThreads)
-    forward_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
+    forward_kernel(const Map __grid_constant__ map, const AttrsOf<Op> attrs) {
   for_each_run(
       map, [&](std::int64_t at, int n) { forward_run<Op, C>(map, attrs, at, n, Operands<Op>{}); });
 }
@@ -71,7 +71,7 @@ __device__ inline void gradient_run(const Map& map, const AttrsOf<Op>& attrs, st
 
 template <class Op, class C>
 __global__ void __launch_bounds__(kMapThreads)
-    gradient_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
+    gradient_kernel(const Map __grid_constant__ map, const AttrsOf<Op> attrs) {
   for_each_run(
       map, [&](std::int64_t at, int n) { gradient_run<Op, C>(map, attrs, at, n, Operands<Op>{}); });
 }
@@ -98,7 +98,7 @@ __device__ inline void forward_pack(const Map& map, const AttrsOf<Op>& attrs, co
 
 template <class Op>
 __global__ void __launch_bounds__(kMapThreads)
-    forward_packs_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
+    forward_packs_kernel(const Map __grid_constant__ map, const AttrsOf<Op> attrs) {
   const PackAt at = pack_here(map);
   if (at.exists) forward_pack<Op>(map, attrs, at, Operands<Op>{});
 }
@@ -143,7 +143,7 @@ __device__ inline void gradient_pack(const Map& map, const AttrsOf<Op>& attrs, c
 
 template <class Op>
 __global__ void __launch_bounds__(kMapThreads)
-    gradient_packs_kernel(const __grid_constant__ Map map, const AttrsOf<Op> attrs) {
+    gradient_packs_kernel(const Map __grid_constant__ map, const AttrsOf<Op> attrs) {
   const PackAt at = pack_here(map);
   if (at.exists) gradient_pack<Op>(map, attrs, at, Operands<Op>{});
 }
@@ -226,7 +226,7 @@ __device__ __noinline__ void put_full_pack(const AttrsOf<Op>& attrs, PackWords p
 template <class Op, class T>
 __global__ void __launch_bounds__(kMapThreads)
     forward_low_packs_kernel(const PackWords* in, PackWords* out, std::int64_t packs,
-                             const __grid_constant__ AttrsOf<Op> attrs) {
+                             const AttrsOf<Op> __grid_constant__ attrs) {
   const std::int64_t at = thread_here();
   if (at >= packs) return;
   const PackWords pack = in[at];

@@ -63,7 +63,7 @@ void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream,
  *  once. Errors: CudaError, also for more blocks than resident_blocks(). */
 template <class... Ps>
 void launch_together(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream,
-                     Ps... arguments) {
+                     std::type_identity_t<Ps>... arguments) {
 #ifdef __CUDACC__
   void* addresses[] = {&arguments...};
   runtime::launch_together(reinterpret_cast<const void*>(kernel), static_cast<int>(grid.blocks),

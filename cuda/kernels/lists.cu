@@ -44,7 +44,7 @@ template <class C> __device__ inline bool finite(C x) { return x - x == 0; }
 
 template <class C>
 __global__ void __launch_bounds__(kListThreads)
-    axpby_kernel(const __grid_constant__ AxpbyItems list) {
+    axpby_kernel(const AxpbyItems __grid_constant__ list) {
   const AxpbyCall& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
@@ -180,14 +180,14 @@ __device__ __noinline__ double scaled_partial(const NormItems& list, double sum)
 
 template <class C>
 __global__ void __launch_bounds__(kListThreads)
-    partial_norm_kernel(const __grid_constant__ NormItems list) {
+    partial_norm_kernel(const NormItems __grid_constant__ list) {
   const double all = sum_of_chunk<C>(list);
   if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
 }
 /** Does the same where powers may leave the range of f64. */
 template <class C>
 __global__ void __launch_bounds__(kListThreads)
-    scaled_norm_kernel(const __grid_constant__ NormItems list) {
+    scaled_norm_kernel(const NormItems __grid_constant__ list) {
   double all = sum_of_chunk<C>(list);
   if (optim::is_out_of_range<C>(all, list.rest.kind.p)) all = scaled_partial<C>(list, all);
   if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
@@ -232,7 +232,7 @@ __device__ inline double combined_partials(const NormKind& kind, const double* p
 
 /** Computes the norm of each item from its partials, one block per item. */
 __global__ void __launch_bounds__(kListThreads)
-    item_norm_kernel(const __grid_constant__ FinishCall call) {
+    item_norm_kernel(const FinishCall __grid_constant__ call) {
   const ItemPartials& item = call.items[blockIdx.x];
   const double all = combined_partials(call.kind, call.partials + item.first, item.count);
   if (threadIdx.x != 0) return;

@@ -18,7 +18,7 @@ inline constexpr int kMoves = 4;
 
 template <class Word, class Move>
 __global__ void __launch_bounds__(kMoveThreads)
-    move_kernel(const __grid_constant__ Move move, const Word* x, Word* y, std::int64_t count,
+    move_kernel(const Move __grid_constant__ move, const Word* x, Word* y, std::int64_t count,
                 const Word constant) {
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x) * kMoveThreads * kMoves + threadIdx.x;

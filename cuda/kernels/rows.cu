@@ -102,7 +102,7 @@ Copy copy_of(const Rows& from, const Rows& to, std::int64_t rows) {
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    take_kernel(const __grid_constant__ Copy copy, const __grid_constant__ NamesHere names) {
+    take_kernel(const Copy __grid_constant__ copy, const NamesHere __grid_constant__ names) {
   const std::int64_t item = item_here();
   if (item >= copy.to.outer.count * copy.rows * copy.width) return;
   const Spot at(item, copy.rows, copy.width);
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kItemThreads)
 /** Writes the entries to sort. The key is the row, or `rows`, which sorts last, for skipped
  *  ones. */
 __global__ void __launch_bounds__(kItemThreads)
-    name_kernel(const __grid_constant__ NamesHere names, std::int64_t count, std::int64_t rows,
+    name_kernel(const NamesHere __grid_constant__ names, std::int64_t count, std::int64_t rows,
                 std::int64_t skipped, WideEntry* entries) {
   const std::int64_t i = item_here();
   if (i >= count) return;
@@ -158,7 +158,7 @@ struct Groups {
 };
 
 __global__ void __launch_bounds__(kItemThreads)
-    put_kernel(const __grid_constant__ Copy copy, const Groups groups) {
+    put_kernel(const Copy __grid_constant__ copy, const Groups groups) {
   const std::int64_t item = item_here();
   if (item >= copy.to.outer.count * copy.rows * copy.width) return;
   const Spot at(item, copy.rows, copy.width);
@@ -269,7 +269,7 @@ __device__ void put_segment(const SegmentSums& s, int pack, std::int64_t last, f
 
 template <class T>
 __global__ void __launch_bounds__(kItemThreads)
-    segment_sums_kernel(const __grid_constant__ SegmentSums s) {
+    segment_sums_kernel(const SegmentSums __grid_constant__ s) {
   constexpr int kWidth = kPerPack<T>, kAhead = 4;  // rows that are loaded together
   const ChunkPack at(s);
   if (!at.exists) return;
@@ -327,7 +327,7 @@ __device__ inline std::int64_t end_of_segment(const Groups& groups, std::int64_t
  *  it. */
 template <class T>
 __global__ void __launch_bounds__(kItemThreads)
-    join_segments_kernel(const __grid_constant__ SegmentSums s) {
+    join_segments_kernel(const SegmentSums __grid_constant__ s) {
   constexpr int kWidth = kPerPack<T>;
   const ChunkPack at(s);
   if (!at.exists) return;

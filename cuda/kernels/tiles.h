@@ -81,7 +81,7 @@ __device__ inline void load_slice(bool along_terms, std::int64_t first_line, std
 
 template <class C, class P>
 __global__ void __launch_bounds__(kTileThreads)
-    tile_kernel(const __grid_constant__ P problem, const TileCut cut) {
+    tile_kernel(const P __grid_constant__ problem, const TileCut cut) {
   using Line = C[kTilePitch];
   MZ_SHARED(Line, left, kTileDepth);
   MZ_SHARED(Line, right, kTileDepth);
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kTileThreads)
 /** Adds the partial sums of each result in order. */
 template <class C, class P>
 __global__ void __launch_bounds__(kTileThreads)
-    add_parts_kernel(const __grid_constant__ P problem, const TileCut cut) {
+    add_parts_kernel(const P __grid_constant__ problem, const TileCut cut) {
   const std::int64_t results = problem.entries * problem.m * problem.n;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kTileThreads + threadIdx.x;
   if (index >= results) return;

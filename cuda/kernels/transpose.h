@@ -142,7 +142,7 @@ template <bool kNarrow> struct TileWalk {
 
 template <class Copy, bool kNarrow>
 __global__ void __launch_bounds__(kTransposeThreads)
-    transpose_kernel(const __grid_constant__ TransposePlan plan, Copy copy) {
+    transpose_kernel(const TransposePlan __grid_constant__ plan, Copy copy) {
   using Value = typename Copy::Value;
   constexpr int kElements = 1 << kTransposeBits<Value>, kOwn = kElements / kTransposeThreads;
   // The padding of rows avoids bank conflicts; a row has two elements or more.
@@ -201,7 +201,7 @@ template <class C> bool launch_transpose(const Map& map, runtime::Stream stream)
 
 /** Copies through the source's compute type, so that the store rounds once. */
 template <class C>
-__global__ void __launch_bounds__(kMapThreads) copy_kernel(const __grid_constant__ Map map) {
+__global__ void __launch_bounds__(kMapThreads) copy_kernel(const Map __grid_constant__ map) {
   for_each_run(map, [&](std::int64_t at, int n) {
     C values[kRun];
     load_run<C>(map, map.in[0], at, n, values);

@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;  // one block
 
 __global__ void __launch_bounds__(kThreads)
-    step_end_kernel(const __grid_constant__ optim::StepCall call) {
+    step_end_kernel(const optim::StepCall __grid_constant__ call) {
   call.count_updates(static_cast<int>(threadIdx.x), kThreads);
   __syncthreads();  // all threads have read the flag that the end may reset
   if (threadIdx.x == 0) call.finish();

@@ -80,7 +80,7 @@ template <class Update> using UpdateItems = ItemList<typename Update::Settings, 
 
 template <class Update, class C, unsigned kMode>
 __global__ void __launch_bounds__(kListThreads)
-    update_kernel(const __grid_constant__ UpdateItems<Update> list) {
+    update_kernel(const UpdateItems<Update> __grid_constant__ list) {
   const ListUpdate& call = list.rest;
   const bool skips = call.end.skips();
   if (!skips) {

@@ -21,7 +21,8 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __launch_bounds__(...)
-#define __grid_constant__
+// A parameter in constant memory is one copy for the whole grid: const T __grid_constant__ name.
+#define __grid_constant__ &
 
 #define threadIdx (::mezzo::emulator::here.thread)
 #define blockIdx (::mezzo::emulator::here.block)

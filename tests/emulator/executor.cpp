@@ -1,6 +1,7 @@
 #include "executor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -52,9 +53,9 @@ struct Block {
   std::uint64_t serial = 0;
   std::size_t shared_bytes = 0;
   unsigned runnable = 0, done = 0, cursor = 0;
-  std::vector<unsigned> warp_runnable;
-  std::vector<State> states;     // of the lanes
-  std::vector<Worker*> workers;  // whose stacks lanes use that had to wait
+  std::vector<std::uint32_t> runnable_of_warp;  // a bit per lane
+  std::vector<State> states;                    // of the lanes
+  std::vector<Worker*> workers;                 // whose stacks lanes use that had to wait
   std::vector<Meeting> meetings;
   std::vector<Slot> slots;
   std::vector<unsigned> polling;  // lanes that wait for other blocks
@@ -328,24 +329,20 @@ class Executor {
 
   /** Returns the next runnable lane. There must be one. */
   unsigned pick() {
-    if (greedy_) b_->cursor = 0;
+    if (greedy_)
+      for (unsigned warp = 0;; ++warp)
+        if (const std::uint32_t lanes = b_->runnable_of_warp[warp])
+          return warp * kWarp + static_cast<unsigned>(std::countr_zero(lanes));
     for (;; b_->cursor = b_->cursor + 1 == count_ ? 0 : b_->cursor + 1) {
       const unsigned lane = order_[b_->cursor];
-      const State state = b_->states[lane];
-      if (state == State::fresh || state == State::ready) return lane;
-      if (greedy_ && b_->cursor % kWarp == 0 && b_->warp_runnable[b_->cursor / kWarp] == 0)
-        b_->cursor = last_of_warp(b_->cursor);
+      if (b_->runnable_of_warp[lane / kWarp] >> lane % kWarp & 1) return lane;
     }
   }
 
-  unsigned last_of_warp(unsigned lane) const {
-    return std::min(count_, (lane / kWarp + 1) * kWarp) - 1;
-  }
-
-  /** Adds `change`, 1 or -1, to the counts of runnable lanes. */
-  void count_runnable(unsigned lane, int change) {
-    b_->runnable += static_cast<unsigned>(change);
-    b_->warp_runnable[lane / kWarp] += static_cast<unsigned>(change);
+  /** Records that a lane became runnable, or is no longer. */
+  void set_runnable(unsigned lane, bool is_runnable) {
+    b_->runnable += is_runnable ? 1u : ~0u;
+    b_->runnable_of_warp[lane / kWarp] ^= 1u << lane % kWarp;
   }
 
   void enter(unsigned lane) {
@@ -388,7 +385,7 @@ class Executor {
         body_(argument_);
         b_->states[lane] = State::done;
         b_->workers[lane] = nullptr;
-        count_runnable(lane, -1);
+        set_runnable(lane, false);
         if (++b_->done == count_ || b_->runnable == 0) break;
         lane = pick();
         if (b_->states[lane] != State::fresh) break;
@@ -411,19 +408,19 @@ class Executor {
   void block_current() {
     b_->states[current_] = State::waiting;
     b_->workers[current_] = running_;
-    count_runnable(current_, -1);
+    set_runnable(current_, false);
     leave_to_next(*running_);
   }
 
   void wake(unsigned lane) {
     b_->states[lane] = State::ready;
-    count_runnable(lane, 1);
+    set_runnable(lane, true);
   }
 
   void set_all_runnable() {
     b_->runnable = count_;
-    b_->warp_runnable.assign((count_ + kWarp - 1) / kWarp, kWarp);
-    if (count_ % kWarp != 0) b_->warp_runnable.back() = count_ % kWarp;
+    b_->runnable_of_warp.assign((count_ + kWarp - 1) / kWarp, ~0u);
+    if (count_ % kWarp != 0) b_->runnable_of_warp.back() = (1u << count_ % kWarp) - 1;
   }
 
   /** Ends the block with fault_, from one of its fibers. Objects on the fiber's stack are not

@@ -13,9 +13,7 @@
 #endif
 
 #if MZ_OWN_SWITCH
-// void mezzo_fiber_switch(void** from, void* to): saves the callee-saved registers on the old stack
-// and restores them from the new one. swapcontext also makes a system call and takes twenty times
-// as long.
+// swapcontext also makes a system call and takes twenty times as long.
 asm(R"(
 .text
 .globl mezzo_fiber_switch
@@ -39,7 +37,6 @@ mezzo_fiber_switch:
   ret
 .size mezzo_fiber_switch, .-mezzo_fiber_switch
 )");
-extern "C" void mezzo_fiber_switch(void** from, void* to);
 #endif
 
 namespace mezzo::emulator {
@@ -54,58 +51,50 @@ constexpr std::size_t kStack = 128 << 10;
 
 std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-// The two contexts of the current switch. Launches hold a lock, so there is one at a time.
-Context* left = nullptr;
-Context* entered = nullptr;
-
-}  // namespace
-
-struct FiberEntry {
-  static void enter() {
-    auto* fiber = static_cast<Fiber*>(entered);
-    fiber->arrived();
-    fiber->body_(fiber->argument_);
-    __builtin_unreachable();
-  }
-};
-
-#ifdef MZ_ADDRESS_SANITIZER
-namespace {
-
-/** Returns whether AddressSanitizer is notified of a switch between fibers, too. */
-bool notifies_always() {
-  static const bool has_fake_stacks = __asan_get_current_fake_stack() != nullptr;
-  return has_fake_stacks;
+/** Returns how far below the end of its memory a new fiber's stack starts: a number of cache lines
+ *  that differs from fiber to fiber. Stacks at equal distances would share a few sets of the
+ *  caches, and a switch would miss them. */
+std::size_t next_offset() {
+  constexpr std::size_t kLine = 64, kOffsets = 61;
+  static std::size_t fibers = 0;
+  return fibers++ * 5 % kOffsets * kLine;
 }
 
 }  // namespace
-#endif
+
+Context* Context::left = nullptr;
+Context* Context::entered = nullptr;
+
+#ifdef MZ_ADDRESS_SANITIZER
+const bool Context::notifies_of_host = true;
+const bool Context::notifies_always = __asan_get_current_fake_stack() != nullptr;
+
+void Context::announce(const Context& next) {
+  __sanitizer_start_switch_fiber(&fake_stack_, next.bottom_, next.size_);
+}
 
 void Context::arrived() {
-#ifdef MZ_ADDRESS_SANITIZER
-  if (is_fiber_ && left->is_fiber_ && !notifies_always()) return;
   // The bounds of fibers are known; those that the sanitizer has may be another fiber's.
   if (left->is_fiber_)
     __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
   else
     __sanitizer_finish_switch_fiber(fake_stack_, &left->bottom_, &left->size_);
-#endif
 }
-
-void Context::switch_to(Context& other) {
-  left = this;
-  entered = &other;
-#ifdef MZ_ADDRESS_SANITIZER
-  if (!is_fiber_ || !other.is_fiber_ || notifies_always())
-    __sanitizer_start_switch_fiber(&fake_stack_, other.bottom_, other.size_);
-#endif
-#if MZ_OWN_SWITCH
-  mezzo_fiber_switch(&stack_pointer_, other.stack_pointer_);
 #else
-  swapcontext(&machine_, &other.machine_);
+const bool Context::notifies_of_host = false;
+const bool Context::notifies_always = false;
+void Context::announce(const Context&) {}
+void Context::arrived() {}
 #endif
-  arrived();
-}
+
+struct FiberEntry {
+  static void enter() {
+    auto* fiber = static_cast<Fiber*>(Context::entered);
+    if (Context::notifies(*Context::left, *fiber)) fiber->arrived();
+    fiber->body_(fiber->argument_);
+    __builtin_unreachable();
+  }
+};
 
 Fiber::Fiber() : Context(true) {
   // A guard page below the stack turns an overflow into a segmentation fault.
@@ -118,7 +107,10 @@ Fiber::Fiber() : Context(true) {
 }
 
 Fiber::~Fiber() {
-  ASAN_UNPOISON_MEMORY_REGION(bottom_, size_);  // the addresses may be reused
+#ifdef MZ_ADDRESS_SANITIZER
+  // The addresses may be used again. The macro does nothing here: this file is not instrumented.
+  __asan_unpoison_memory_region(bottom_, size_);
+#endif
   munmap(const_cast<char*>(static_cast<const char*>(bottom_)) - page(), kStack + page());
 }
 
@@ -129,7 +121,7 @@ void Fiber::start(void (*body)(void*), void* argument) {
 #if MZ_OWN_SWITCH
   // The stack as after a call: a return address on top, and 8 bytes short of a multiple of 16 once
   // it is popped.
-  auto* top = reinterpret_cast<void**>(base + size_) - 2;
+  auto* top = reinterpret_cast<void**>(base + size_ - next_offset()) - 2;
   *top = reinterpret_cast<void*>(&FiberEntry::enter);
   for (int registers = 0; registers < 6; ++registers) *--top = nullptr;
   stack_pointer_ = top;

@@ -15,6 +15,12 @@
 
 namespace mezzo::emulator {
 
+#if MZ_OWN_SWITCH
+/** Saves the callee-saved registers on the old stack, whose pointer goes to *from, and restores
+ * them from the new one. */
+extern "C" void mezzo_fiber_switch(void** from, void* to);
+#endif
+
 /** A suspended execution, on the host's own stack or on a fiber's. */
 class Context {
  public:
@@ -27,12 +33,33 @@ class Context {
    *  and of others only if it keeps variables off the stack (detect_stack_use_after_return): two
    *  notifications take much longer than a switch, and all that depends on them is how it describes
    *  a variable in a report. */
-  void switch_to(Context& other);
+  void switch_to(Context& other) {
+    left = this;
+    entered = &other;
+    if (notifies(*this, other)) announce(other);
+#if MZ_OWN_SWITCH
+    mezzo_fiber_switch(&stack_pointer_, other.stack_pointer_);
+#else
+    swapcontext(&machine_, &other.machine_);
+#endif
+    if (notifies(*left, *this)) arrived();
+  }
 
  protected:
+  friend struct FiberEntry;
   explicit Context(bool is_fiber) : is_fiber_(is_fiber) {}
-  /** Notifies AddressSanitizer that this context runs again. */
+  /** Returns whether AddressSanitizer is notified of a switch. */
+  static bool notifies(const Context& from, const Context& to) {
+    return notifies_always || (notifies_of_host && !(from.is_fiber_ && to.is_fiber_));
+  }
+  /** Notifies AddressSanitizer that this context will be suspended, or runs again. */
+  void announce(const Context& next);
   void arrived();
+
+  // The two contexts of the current switch. Launches hold a lock, so there is one at a time.
+  static Context* left;
+  static Context* entered;
+  static const bool notifies_of_host, notifies_always;
 
 #if MZ_OWN_SWITCH
   void* stack_pointer_ = nullptr;

@@ -26,8 +26,8 @@ template <class C> __device__ C row_sum(C x) {
 
 template <class C, class T>
 __global__ void __launch_bounds__(kAttentionThreads)
-    attention_kernel(const __grid_constant__ AttentionCall call, std::int64_t query_tiles,
-                     std::int64_t column_tiles, const __grid_constant__ AttentionOperand y,
+    attention_kernel(const AttentionCall __grid_constant__ call, std::int64_t query_tiles,
+                     std::int64_t column_tiles, const AttentionOperand __grid_constant__ y,
                      C* log_sums) {
   MZ_SHARED(typename T::Line, left, kSlice);
   MZ_SHARED(typename T::Line, right, kSlice);

@@ -15,9 +15,9 @@ namespace {
  *  both, of all entries. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    offsets_kernel(const __grid_constant__ Lines rows, const __grid_constant__ AttentionCall call,
-                   const __grid_constant__ AttentionOperand g,
-                   const __grid_constant__ AttentionOperand y, C* offsets) {
+    offsets_kernel(const Lines __grid_constant__ rows, const AttentionCall __grid_constant__ call,
+                   const AttentionOperand __grid_constant__ g,
+                   const AttentionOperand __grid_constant__ y, C* offsets) {
   MZ_SHARED(C, room, kSpreadThreads);
   const LineWalk walk(rows);
   const Split at(walk.line, call.queries);
@@ -61,7 +61,7 @@ template <class C, class T> __device__ Owned owned_by_block(const AttentionGradi
 
 template <class C, class T>
 __global__ void __launch_bounds__(kAttentionThreads)
-    gradients_kernel(const __grid_constant__ AttentionGradients<C> all) {
+    gradients_kernel(const AttentionGradients<C> __grid_constant__ all) {
   MZ_SHARED(typename T::Line, left, kSlice);
   MZ_SHARED(typename T::Line, right, kSlice);
   MZ_SHARED(typename T::Line, weights, T::kTile);

@@ -42,7 +42,7 @@ struct BiasRows {
 
 /** A thread writes four numbers. */
 __global__ void __launch_bounds__(kMaskThreads)
-    bias_kernel(const __grid_constant__ BiasRows rows, Pack<float, 4>* bias) {
+    bias_kernel(const BiasRows __grid_constant__ rows, Pack<float, 4>* bias) {
   const std::int64_t quad = blockIdx.x * std::int64_t{kMaskThreads} + threadIdx.x;
   if (quad >= rows.quads) return;
   const std::int64_t offset = rows.offset_of(quad / rows.quads_in_row),
@@ -94,7 +94,7 @@ struct ResultRows {
 
 /** A thread looks at one row. */
 __global__ void __launch_bounds__(kMaskThreads)
-    clear_kernel(const __grid_constant__ ResultRows rows, float* log_sums) {
+    clear_kernel(const ResultRows __grid_constant__ rows, float* log_sums) {
   const std::int64_t i = blockIdx.x * std::int64_t{kMaskThreads} + threadIdx.x;
   if (i >= rows.count || !(log_sums[i] < kHiddenLogSum)) return;
   log_sums[i] = std::numeric_limits<float>::infinity();

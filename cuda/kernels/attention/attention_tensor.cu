@@ -96,10 +96,10 @@ template <class T, int kWidth> struct Strip {
 
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kTensorThreads)
-    attention_kernel(const __grid_constant__ AttentionCall call,
-                     const __grid_constant__ TileOperand q, const __grid_constant__ TileOperand k,
-                     const __grid_constant__ TileOperand v, std::int64_t query_tiles,
-                     const __grid_constant__ TileResult y, float* log_sums) {
+    attention_kernel(const AttentionCall __grid_constant__ call,
+                     const TileOperand __grid_constant__ q, const TileOperand __grid_constant__ k,
+                     const TileOperand __grid_constant__ v, std::int64_t query_tiles,
+                     const TileResult __grid_constant__ y, float* log_sums) {
   if constexpr (kHasTensorCores<T>) {
     using Tile = ForwardTile<kWidth>;
     constexpr int kPitch = Tile::kPitch;

@@ -258,7 +258,7 @@ template <class T, int kWidth, bool kByQuery> struct BackwardBlock {
 
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kTensorThreads, 3)
-    gradients_kernel(const __grid_constant__ TensorGradients all) {
+    gradients_kernel(const TensorGradients __grid_constant__ all) {
   if constexpr (kHasTensorCores<T>) {
     using Tile = BackwardTile<kWidth>;
     MZ_SHARED(SharedPiece, owned, shared_pieces<T>(Tile::kOwned, Tile::kPitch));

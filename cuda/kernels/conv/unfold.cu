@@ -75,7 +75,7 @@ struct Columns {
 
 template <class Word>
 __global__ void __launch_bounds__(kItemThreads)
-    unfold_kernel(const __grid_constant__ Columns columns, const Word* x, Word* y) {
+    unfold_kernel(const Columns __grid_constant__ columns, const Word* x, Word* y) {
   const std::int64_t unit = item_here();
   if (unit >= columns.units) return;
   std::int64_t run, by, kx, ky;
@@ -124,7 +124,7 @@ template <class C, class T> __device__ inline C value_of(const T* x) {
 /** Sums the blocks over each element of the image, in the order of its positions in them. */
 template <class C, class T>
 __global__ void __launch_bounds__(kItemThreads)
-    fold_kernel(const __grid_constant__ Columns columns, const T* x, T* image) {
+    fold_kernel(const Columns __grid_constant__ columns, const T* x, T* image) {
   const std::int64_t unit = item_here();
   if (unit >= columns.units) return;
   std::int64_t run, y;

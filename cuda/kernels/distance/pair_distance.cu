@@ -53,7 +53,7 @@ __device__ __noinline__ C slow_distance(const Metric& metric, C sum, const C* a,
 
 template <class C, class Metric>
 __global__ void __launch_bounds__(kThreads)
-    distance_kernel(const __grid_constant__ Pairs<C> pairs, const Metric metric, C* y) {
+    distance_kernel(const Pairs<C> __grid_constant__ pairs, const Metric metric, C* y) {
   MZ_SHARED(C, left, kSide * (kDepth + 1));
   MZ_SHARED(C, right, kSide * (kDepth + 1));
   const std::int64_t columns = blocks_for(pairs.right, kSide), rows = blocks_for(pairs.left, kSide);
@@ -109,7 +109,7 @@ constexpr int kParts = kThreads / kWarpSize;
 
 template <class C, class Metric>
 __global__ void __launch_bounds__(kThreads)
-    gradient_kernel(const __grid_constant__ Pairs<C> pairs, const Metric metric, const C* g,
+    gradient_kernel(const Pairs<C> __grid_constant__ pairs, const Metric metric, const C* g,
                     const C* y, C* gx) {
   MZ_SHARED(C, room, kThreads);
   const Spread spread{.slots = kWarpSize, .parts = kParts, .across = true};

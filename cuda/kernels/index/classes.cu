@@ -54,7 +54,7 @@ constexpr std::int64_t kEnd = -1;
 /** Marks the classes of each row. Lines are the rows; those of a block are cleared before any class
  *  is marked. */
 __global__ void __launch_bounds__(kSpreadThreads)
-    named_classes_kernel(const __grid_constant__ Lines rows, const Array target, bool* named,
+    named_classes_kernel(const Lines __grid_constant__ rows, const Array target, bool* named,
                          IndexErrorWord* bad) {
   MZ_SHARED(std::int64_t, room, kSpreadThreads);
   const LineWalk walk(rows);

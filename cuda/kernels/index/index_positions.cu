@@ -38,7 +38,7 @@ struct Tuple {
 };
 
 __global__ void __launch_bounds__(kItemThreads)
-    positions_kernel(const __grid_constant__ Tuple tuple, std::int64_t count,
+    positions_kernel(const Tuple __grid_constant__ tuple, std::int64_t count,
                      std::int64_t* positions) {
   const std::int64_t i = item_here();
   if (i >= count) return;

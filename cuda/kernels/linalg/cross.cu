@@ -10,7 +10,7 @@ namespace mezzo::gpu {
 namespace {
 
 template <class C>
-__global__ void __launch_bounds__(kMapThreads) cross_kernel(const __grid_constant__ Map map) {
+__global__ void __launch_bounds__(kMapThreads) cross_kernel(const Map __grid_constant__ map) {
   for_each_run(map, [&](std::int64_t at, int n) {
     C a[3][kRun], b[3][kRun], y[kRun];
 #pragma unroll

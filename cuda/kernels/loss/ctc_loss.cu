@@ -66,7 +66,7 @@ __device__ const double* run_forwards(const Batch& batch, const Sample& sample, 
 }
 
 __global__ void __launch_bounds__(kThreads)
-    loss_kernel(const __grid_constant__ Batch batch, bool zero_infinity, const Array losses) {
+    loss_kernel(const Batch __grid_constant__ batch, bool zero_infinity, const Array losses) {
   const auto n = static_cast<std::int64_t>(blockIdx.x);
   const Sample sample = batch.sample(n);
   const double* const last = run_forwards(batch, sample, n);
@@ -101,7 +101,7 @@ __device__ void store_row(const Sample& sample, std::int64_t t, const double* sh
 }
 
 __global__ void __launch_bounds__(kThreads)
-    backward_kernel(const __grid_constant__ Batch batch, bool zero_infinity, const Array g,
+    backward_kernel(const Batch __grid_constant__ batch, bool zero_infinity, const Array g,
                     double* ends, double* shares, const Array dx) {
   const auto n = static_cast<std::int64_t>(blockIdx.x);
   const Sample sample = batch.sample(n);

@@ -22,7 +22,7 @@ template <class C> struct Total {
  *  same order. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    dot_kernel(const __grid_constant__ ReductionPlan x, const __grid_constant__ ReductionPlan y,
+    dot_kernel(const ReductionPlan __grid_constant__ x, const ReductionPlan __grid_constant__ y,
                const Total<C> r, C* partial) {
   MZ_SHARED(C, sums, kSpreadThreads);
   const ReduceWalk walk(x);

@@ -35,8 +35,8 @@ template <class T> RowTail<T> tail_of_rows(const ReluTail& tail) {
 
 template <class C, class After>
 __global__ void __launch_bounds__(kWholeThreads)
-    whole_norm_kernel(const __grid_constant__ Normalisation<C> norm,
-                      const __grid_constant__ After after) {
+    whole_norm_kernel(const Normalisation<C> __grid_constant__ norm,
+                      const After __grid_constant__ after) {
   MZ_SHARED(MomentsState<C>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
   const MomentsState<C> state = moments_over<C>(walk, norm.x, room);
@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 /** Combines the moments of all chunks and writes the statistics of each channel. */
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_moments_kernel(const __grid_constant__ RowChunks rows,
-                        const __grid_constant__ Normalisation<float> norm) {
+    join_moments_kernel(const RowChunks __grid_constant__ rows,
+                        const Normalisation<float> __grid_constant__ norm) {
   MZ_SHARED(MomentsState<float>, room, kSpreadThreads);
   const Role at = role_in(join_spread());
   const std::int64_t channel =
@@ -178,8 +178,8 @@ template <class T> RowGate<T> gate_of_rows(const ReluGate& gate) {
 
 template <class C, class Gate>
 __global__ void __launch_bounds__(kWholeThreads)
-    whole_backward_kernel(const __grid_constant__ NormBackward<C> norm,
-                          const __grid_constant__ Gate gate) {
+    whole_backward_kernel(const NormBackward<C> __grid_constant__ norm,
+                          const Gate __grid_constant__ gate) {
   MZ_SHARED(GradientSums<C>, room, kWholeThreads);
   const ChannelWalk walk(norm.runs);
   const RunCoefficients<C> run(norm, walk);
@@ -188,8 +188,8 @@ __global__ void __launch_bounds__(kWholeThreads)
 
 /** Adds the sums of all chunks, and writes the gradients of weight and bias. */
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_gradient_sums_kernel(const __grid_constant__ RowChunks rows,
-                              const __grid_constant__ NormBackward<float> norm,
+    join_gradient_sums_kernel(const RowChunks __grid_constant__ rows,
+                              const NormBackward<float> __grid_constant__ norm,
                               const RowSums* partial, RowSums* totals) {
   MZ_SHARED(RowSums, room, kSpreadThreads);
   const Role at = role_in(join_spread());
@@ -299,7 +299,7 @@ void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs
 
 template <class C>
 __global__ void __launch_bounds__(kMapThreads)
-    update_kernel(const __grid_constant__ Map map, const op::UpdateRunning::Attrs attrs) {
+    update_kernel(const Map __grid_constant__ map, const op::UpdateRunning::Attrs attrs) {
   for_each_run(map, [&](std::int64_t at, int n) {
     C running[kRun], batch[kRun];
     load_run<C>(map, map.in[0], at, n, running);

@@ -91,7 +91,7 @@ __device__ MomentsState<C> moments_over(const ChannelWalk& walk, const Array& x,
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    moments_kernel(const __grid_constant__ Channels lines, const Array x,
+    moments_kernel(const Channels __grid_constant__ lines, const Array x,
                    MomentsState<C>* partial) {
   MZ_SHARED(MomentsState<C>, room, kSpreadThreads);
   const ChannelWalk walk(lines);
@@ -236,8 +236,8 @@ __device__ void normalise_runs(const Normalisation<C>& norm, const After& after,
 
 template <class C, class After>
 __global__ void __launch_bounds__(kSpreadThreads)
-    normalise_kernel(const __grid_constant__ Normalisation<C> norm,
-                     const __grid_constant__ After after) {
+    normalise_kernel(const Normalisation<C> __grid_constant__ norm,
+                     const After __grid_constant__ after) {
   MZ_SHARED(MomentsState<C>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);
   const std::int64_t statistic = norm.sharing.statistic(walk.channel);
@@ -347,8 +347,8 @@ __device__ GradientSums<C> gradient_sums_over(const NormBackward<C>& norm, const
 /** Computes the sums over each chunk of each run. */
 template <class C, class Gate>
 __global__ void __launch_bounds__(kSpreadThreads)
-    gradient_sums_kernel(const __grid_constant__ NormBackward<C> norm,
-                         const __grid_constant__ Gate gate, GradientSums<C>* partial) {
+    gradient_sums_kernel(const NormBackward<C> __grid_constant__ norm,
+                         const Gate __grid_constant__ gate, GradientSums<C>* partial) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);
   const GradientSums<C> sums =
@@ -387,8 +387,8 @@ __device__ void differentiate_runs(const NormBackward<C>& norm, const Gate& gate
 
 template <class C, class Gate>
 __global__ void __launch_bounds__(kSpreadThreads)
-    norm_backward_kernel(const __grid_constant__ NormBackward<C> norm,
-                         const __grid_constant__ Gate gate, const GradientSums<C>* partial,
+    norm_backward_kernel(const NormBackward<C> __grid_constant__ norm,
+                         const Gate __grid_constant__ gate, const GradientSums<C>* partial,
                          std::int64_t chunks) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const ChannelWalk walk(norm.runs);

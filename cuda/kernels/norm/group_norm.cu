@@ -52,7 +52,7 @@ void group_norm(Inputs in, Outputs out, const op::GroupNormAttrs& attrs) {
  *  gradients of weight and bias of one channel each. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    group_sums_kernel(const __grid_constant__ NormBackward<C> norm, const GradientSums<C>* partial,
+    group_sums_kernel(const NormBackward<C> __grid_constant__ norm, const GradientSums<C>* partial,
                       GradientSums<C>* of_group) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const std::int64_t chunks = norm.runs.chunks, per_group = norm.sharing.per_group,

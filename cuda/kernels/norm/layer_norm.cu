@@ -83,7 +83,7 @@ __device__ __noinline__ float scaled_sum(const T* row, int packs, int lanes, int
 /** Computes y = (x - mean) * rstd * weight + bias. */
 template <class C, bool centred>
 __global__ void __launch_bounds__(kSpreadThreads)
-    row_norm_kernel(const __grid_constant__ RowNorm norm) {
+    row_norm_kernel(const RowNorm __grid_constant__ norm) {
   using State = typename Moments<C>::State;
   MZ_SHARED(State, room, kSpreadThreads);
   const LineWalk walk(norm.rows);
@@ -149,7 +149,7 @@ __device__ void take_sums(RowPacks<T, 1>& sums, const T* x, const B* branch, T* 
  *  the branch, is void. */
 template <class T, class W, bool centred, class B>
 __global__ void __launch_bounds__(kTeamThreads)
-    packed_norm_kernel(const __grid_constant__ RowNorm norm, const Teams teams) {
+    packed_norm_kernel(const RowNorm __grid_constant__ norm, const Teams teams) {
   constexpr int kWidth = kPerPack<T>;
   constexpr bool adds = !std::is_void_v<B>;
   MZ_SHARED(float, room, kTeamWarps);

@@ -21,7 +21,7 @@ constexpr int kKept = 4;
  *  its lines. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    fused_backward_kernel(const __grid_constant__ RowNormBackward norm, std::int64_t turns,
+    fused_backward_kernel(const RowNormBackward __grid_constant__ norm, std::int64_t turns,
                           GradientSums<C>* partial) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const Lines& rows = norm.rows;
@@ -70,8 +70,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Computes only the sums of a chunk of rows. Lines are the columns. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    affine_sums_kernel(const __grid_constant__ RowNormBackward norm,
-                       const __grid_constant__ Lines columns, const Pieces chunks,
+    affine_sums_kernel(const RowNormBackward __grid_constant__ norm,
+                       const Lines __grid_constant__ columns, const Pieces chunks,
                        GradientSums<C>* partial) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const Role at = role_in(columns.spread);
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Computes the gradients of weight and bias: the sums of all chunks. Lines are the columns. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_affine_kernel(const __grid_constant__ Lines chunks, const GradientSums<C>* partial,
+    join_affine_kernel(const Lines __grid_constant__ chunks, const GradientSums<C>* partial,
                        const Array gw, const Array gb) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const LineWalk walk(chunks);

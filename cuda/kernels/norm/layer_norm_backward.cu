@@ -22,7 +22,7 @@ using math::detail::multiply_add;
 /** Computes the gradient of x only. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    row_norm_backward_kernel(const __grid_constant__ RowNormBackward norm) {
+    row_norm_backward_kernel(const RowNormBackward __grid_constant__ norm) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);
   const LineWalk walk(norm.rows);
   const RowStatistics<C> row(norm, walk);
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
  *  come into the cache. Without chunks there are no sums for weight and bias. */
 template <class T, class W, bool adds, class G>
 __global__ void __launch_bounds__(kTeamThreads, 2)
-    packed_backward_kernel(const __grid_constant__ RowNormBackward norm, const Teams teams,
-                           std::int64_t turns, const __grid_constant__ AffineSums affine) {
+    packed_backward_kernel(const RowNormBackward __grid_constant__ norm, const Teams teams,
+                           std::int64_t turns, const AffineSums __grid_constant__ affine) {
   constexpr int kWidth = kPerPack<T>;
   constexpr bool holds_g = !adds && std::is_same_v<G, T>;
   using Sums = GradientSums<float>;

@@ -17,7 +17,7 @@ using cpu_kernels::shifted_exp;
 
 template <class C, bool is_log>
 __global__ void __launch_bounds__(kSpreadThreads)
-    softmax_kernel(const __grid_constant__ Lines lines, const Array x, const Array y) {
+    softmax_kernel(const Lines __grid_constant__ lines, const Array x, const Array y) {
   MZ_SHARED(C, room, kSpreadThreads);
   const LineWalk walk(lines);
   const auto value = [&](std::int64_t place, std::int64_t) { return x.load<C>(place); };
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Computes y (g - sum(g y)) for softmax and g - exp(y) sum(g) for log_softmax. */
 template <class C, bool is_log>
 __global__ void __launch_bounds__(kSpreadThreads)
-    softmax_backward_kernel(const __grid_constant__ Lines lines, const Array g, const Array y,
+    softmax_backward_kernel(const Lines __grid_constant__ lines, const Array g, const Array y,
                             const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
   const LineWalk walk(lines);

@@ -13,7 +13,7 @@ namespace {
 /** Combines the moments of each channel's chunks and writes the message to the other ranks. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    moments_message_kernel(const __grid_constant__ Channels lines, const MomentsState<C>* partial,
+    moments_message_kernel(const Channels __grid_constant__ lines, const MomentsState<C>* partial,
                            std::int64_t chunks, double* message) {
   MZ_SHARED(MomentsState<C>, room, kSpreadThreads);
   const ChannelWalk walk(lines);
@@ -58,7 +58,7 @@ void sync_batch_norm(Inputs in, Outputs out, const op::SyncBatchNorm::Attrs& att
 /** Adds up the sums of each channel's chunks. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_sums_kernel(const __grid_constant__ Channels lines, const GradientSums<C>* partial,
+    join_sums_kernel(const Channels __grid_constant__ lines, const GradientSums<C>* partial,
                      std::int64_t chunks, const C* rstd, GradientSums<C>* sums, C* weight,
                      C* bias) {
   MZ_SHARED(GradientSums<C>, room, kSpreadThreads);

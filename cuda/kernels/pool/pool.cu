@@ -97,7 +97,7 @@ __device__ inline Box windows_around(const Pooling& pool, const Triple& p) {
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    max_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y,
+    max_kernel(const Pooling __grid_constant__ pool, const Array x, const Array y,
                const Positions positions) {
   MZ_SHARED(Found<C>, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.out);
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    mean_kernel(const __grid_constant__ Pooling pool, const Array x, const Array y) {
+    mean_kernel(const Pooling __grid_constant__ pool, const Array x, const Array y) {
   MZ_SHARED(C, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.out);
   C sum = 0;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Sums the gradients of the windows that selected each element. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    max_backward_kernel(const __grid_constant__ Pooling pool, const Array g,
+    max_backward_kernel(const Pooling __grid_constant__ pool, const Array g,
                         const Positions positions, const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.in);
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Sums the contributions of the windows around each element. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    mean_backward_kernel(const __grid_constant__ Pooling pool, const Array g, const Array gx) {
+    mean_backward_kernel(const Pooling __grid_constant__ pool, const Array g, const Array gx) {
   MZ_SHARED(C, room, kSpreadThreads);
   const ResultWalk walk(pool, pool.in);
   C sum = 0;

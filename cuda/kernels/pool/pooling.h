@@ -198,7 +198,7 @@ __device__ void load_units(const T* from, std::uint32_t step, std::uint32_t coun
  *  8 bits, else in the plane; or none. */
 template <class T, int width, class P>
 __global__ void __launch_bounds__(kItemThreads)
-    plane_max_kernel(const __grid_constant__ PlanePooling pool, const T* x, T* y, P* positions) {
+    plane_max_kernel(const PlanePooling __grid_constant__ pool, const T* x, T* y, P* positions) {
   constexpr bool kInWindow = sizeof(P) == 1;
   const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
   if (item >= pool.items) return;
@@ -276,7 +276,7 @@ __device__ inline void load_positions(const P* from, std::uint32_t* positions) {
  *  plane_max_kernel. */
 template <class T, int width, class P>
 __global__ void __launch_bounds__(kItemThreads)
-    plane_max_backward_kernel(const __grid_constant__ PlanePooling pool, const T* g,
+    plane_max_backward_kernel(const PlanePooling __grid_constant__ pool, const T* g,
                               const P* positions, T* gx) {
   constexpr bool kInWindow = sizeof(P) == 1;
   const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
@@ -330,8 +330,8 @@ struct PlaneMeans : PlanePooling {
 /** mean_kernel for elements of T in units of `width`. Elements are added in the same order. */
 template <class T, int width>
 __global__ void __launch_bounds__(kItemThreads)
-    plane_mean_kernel(const __grid_constant__ PlaneMeans pool,
-                      const __grid_constant__ Pooling generic, const T* x, T* y,
+    plane_mean_kernel(const PlaneMeans __grid_constant__ pool,
+                      const Pooling __grid_constant__ generic, const T* x, T* y,
                       const Array from_x) {
   const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
   if (item >= pool.items) return;
@@ -372,7 +372,7 @@ __global__ void __launch_bounds__(kItemThreads)
 /** mean_backward_kernel for elements of T in units of `width`. */
 template <class T, int width>
 __global__ void __launch_bounds__(kItemThreads)
-    plane_mean_backward_kernel(const __grid_constant__ PlaneMeans pool, const T* g, T* gx) {
+    plane_mean_backward_kernel(const PlaneMeans __grid_constant__ pool, const T* g, T* gx) {
   const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
   if (item >= pool.items) return;
   const PlanePlace to(pool, item, pool.y.in, pool.x.in);
@@ -419,7 +419,7 @@ template <class T> struct alignas(2 * sizeof(T)) Two {
 
 template <class T>
 __global__ void __launch_bounds__(kItemThreads)
-    pair_max_kernel(const __grid_constant__ PairPooling pool, const Two<T>* x, T* y,
+    pair_max_kernel(const PairPooling __grid_constant__ pool, const Two<T>* x, T* y,
                     std::uint8_t* positions) {
   const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
   const std::uint32_t group = item / pool.width, column = item - group * pool.width,
@@ -448,7 +448,7 @@ __global__ void __launch_bounds__(kItemThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kItemThreads)
-    pair_max_backward_kernel(const __grid_constant__ PairPooling pool, const T* g,
+    pair_max_backward_kernel(const PairPooling __grid_constant__ pool, const T* g,
                              const std::uint8_t* positions, Two<T>* gx) {
   const std::uint32_t item = blockIdx.x * static_cast<std::uint32_t>(kItemThreads) + threadIdx.x;
   const std::uint32_t group = item / pool.width, column = item - group * pool.width,

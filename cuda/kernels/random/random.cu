@@ -13,7 +13,7 @@ namespace {
 /** Writes values(block) in order over the elements of a tensor of any strides, rounded once. */
 template <class Values>
 __global__ void __launch_bounds__(kMapThreads)
-    fill_kernel(const __grid_constant__ Map map, const Values values) {
+    fill_kernel(const Map __grid_constant__ map, const Values values) {
   using V = typename Values::Value;
   Values here = values;
   here.stream = values.stream.resolved();
@@ -68,7 +68,7 @@ void uniform(Inputs, Outputs out, const op::RandomAttrs& attrs) {
 /** Applies dropout with a mask that is drawn already. */
 template <class C>
 __global__ void __launch_bounds__(kMapThreads)
-    dropout_kernel(const __grid_constant__ Map map, const C scale) {
+    dropout_kernel(const Map __grid_constant__ map, const C scale) {
   for_each_run(map, [&](std::int64_t at, int n) {
     C x[kRun], mask[kRun];
     load_run<C>(map, map.in[0], at, n, x);
@@ -105,7 +105,7 @@ __device__ inline PackMask drop(const BernoulliValues& values, float scale, std:
 
 /** Draws the mask, stores it and applies it, in packs of a row-major result. */
 __global__ void __launch_bounds__(kMapThreads)
-    packed_dropout_kernel(const __grid_constant__ Map map, const BernoulliValues values,
+    packed_dropout_kernel(const Map __grid_constant__ map, const BernoulliValues values,
                           const float scale) {
   const PackAt at = pack_here(map);
   if (!at.exists) return;

@@ -83,7 +83,7 @@ template <class C> __device__ C advance(const Step<C>& s, std::int64_t i, std::i
 }
 
 template <class C>
-__global__ void __launch_bounds__(kMoveThreads) step_kernel(const __grid_constant__ Step<C> s) {
+__global__ void __launch_bounds__(kMoveThreads) step_kernel(const Step<C> __grid_constant__ s) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
   if (index >= s.running * s.hidden) return;
   std::int64_t u;

@@ -67,7 +67,7 @@ struct RowMove {
 
 /** Copies values through C, which is exact for narrower dtypes. */
 template <class C>
-__global__ void __launch_bounds__(kMoveThreads) rows_kernel(const __grid_constant__ RowMove move) {
+__global__ void __launch_bounds__(kMoveThreads) rows_kernel(const RowMove __grid_constant__ move) {
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
   if (index >= move.rows * move.n) return;
   std::int64_t column;

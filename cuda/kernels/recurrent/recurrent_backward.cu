@@ -85,7 +85,7 @@ __device__ void differentiate(const BackStep<C>& s, std::int64_t i, std::int64_t
 /** One thread per unit and per element of h; a projection makes their numbers differ. */
 template <class C>
 __global__ void __launch_bounds__(kMoveThreads)
-    back_step_kernel(const __grid_constant__ BackStep<C> s, bool projects) {
+    back_step_kernel(const BackStep<C> __grid_constant__ s, bool projects) {
   const std::int64_t width = s.hidden > s.size ? s.hidden : s.size;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;
   if (index >= s.running * width) return;
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kMoveThreads)
  *  input. */
 template <class C>
 __global__ void __launch_bounds__(kMoveThreads)
-    project_back_kernel(const __grid_constant__ BackStep<C> s, const Array projected,
+    project_back_kernel(const BackStep<C> __grid_constant__ s, const Array projected,
                         const Array raw) {
   const std::int64_t width = s.hidden > s.size ? s.hidden : s.size;
   const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kMoveThreads + threadIdx.x;

@@ -187,7 +187,7 @@ __device__ __forceinline__ void finish(const Element<T>& own, int k, int time, i
 
 template <class T, int kGates, int kDepth>
 __global__ void __launch_bounds__(kPersistentThreads, 1)
-    persistent_forward_kernel(const __grid_constant__ ForwardCall<T> call) {
+    persistent_forward_kernel(const ForwardCall<T> __grid_constant__ call) {
   if constexpr (kHasLaneProducts) {
     constexpr int kStrip = kPatch * sum_pitch(kGates);
     MZ_SHARED(float, all_sums, kPersistentWarps* kStrip);

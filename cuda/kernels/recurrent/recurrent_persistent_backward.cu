@@ -283,7 +283,7 @@ __device__ __forceinline__ void add_sums(const Elements<T, kParts>& own, int act
 /** kParts: patches of units of a block. */
 template <class T, int kGates, int kDepth, int kParts>
 __global__ void __launch_bounds__(kPersistentThreads, 1)
-    persistent_backward_kernel(const __grid_constant__ BackwardCall<T> call) {
+    persistent_backward_kernel(const BackwardCall<T> __grid_constant__ call) {
   if constexpr (kHasLaneProducts) {
     constexpr int kStrip = kPatch * sum_pitch(kParts), kStates = Elements<T, kParts>::kStates;
     MZ_SHARED(float, all_sums, kPersistentWarps* kStrip);

@@ -104,7 +104,7 @@ __device__ void finish_safely(const ReductionPlan& plan, const R& r, const Sprea
 
 template <class R>
 __global__ void __launch_bounds__(kSpreadThreads)
-    reduce_kernel(const __grid_constant__ ReductionPlan plan, const R r,
+    reduce_kernel(const ReductionPlan __grid_constant__ plan, const R r,
                   typename R::State* partial) {
   using State = typename R::State;
   MZ_SHARED(State, states, kSpreadThreads);
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 /** Combines the states of a result's chunks, one block per result. The plan has the elements. */
 template <class R>
 __global__ void __launch_bounds__(kSpreadThreads)
-    join_kernel(const __grid_constant__ ReductionPlan plan, const typename R::State* partial,
+    join_kernel(const ReductionPlan __grid_constant__ plan, const typename R::State* partial,
                 std::int64_t chunks, const R r) {
   using State = typename R::State;
   MZ_SHARED(State, states, kSpreadThreads);

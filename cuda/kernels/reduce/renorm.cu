@@ -13,7 +13,7 @@ namespace {
 
 template <class C>
 __global__ void __launch_bounds__(kMapThreads)
-    renorm_kernel(const __grid_constant__ Map map, const C maxnorm) {
+    renorm_kernel(const Map __grid_constant__ map, const C maxnorm) {
   for_each_run(map, [&](std::int64_t at, int n) {
     C x[kRun], norm[kRun];
     load_run<C>(map, map.in[0], at, n, x);

@@ -71,7 +71,7 @@ __device__ inline typename S::State scanned(const S& s, const Spread& spread, Ro
  *  `starts`, if not null, holds the prefix before each chunk. */
 template <class S, bool sums>
 __global__ void __launch_bounds__(kSpreadThreads)
-    scan_kernel(const __grid_constant__ ScanPlan plan, const __grid_constant__ S s,
+    scan_kernel(const ScanPlan __grid_constant__ plan, const S __grid_constant__ s,
                 typename S::State* starts) {
   using State = typename S::State;
   MZ_SHARED(State, room, kSpreadThreads);

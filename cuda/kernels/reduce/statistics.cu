@@ -126,7 +126,7 @@ template <class C> struct VectorNorm {
  *  thread per line. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    others_kernel(const __grid_constant__ Lines lines, const Array x, const Array y) {
+    others_kernel(const Lines __grid_constant__ lines, const Array x, const Array y) {
   const std::int64_t line = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (line >= lines.count) return;
   const std::int64_t base = line / lines.inner * lines.length * lines.inner + line % lines.inner;

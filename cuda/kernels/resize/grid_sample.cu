@@ -93,7 +93,7 @@ template <class C, class F> __device__ void with_floating(const Array& x, F&& f)
 
 template <class C, int N, int slots>
 __global__ void __launch_bounds__(kSpreadThreads)
-    sample_kernel(const __grid_constant__ Sampling<N> s) {
+    sample_kernel(const Sampling<N> __grid_constant__ s) {
   const PlaceWalk walk(s);
   if (walk.first >= walk.end) return;
   const auto axes = axes_at<slots, C>(s, walk.at);
@@ -123,7 +123,7 @@ template <class C, int N> struct Slopes {
  *  taps. */
 template <class C, int N, int slots>
 __global__ void __launch_bounds__(kSpreadThreads, 1)
-    grid_gradient_kernel(const __grid_constant__ Sampling<N> s, const Spread spread,
+    grid_gradient_kernel(const Sampling<N> __grid_constant__ s, const Spread spread,
                          const Array dgrid) {
   using State = Slopes<C, N>;
   MZ_SHARED(State, room, kSpreadThreads);
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kSpreadThreads)
 
 template <class C, int N, int slots>
 __global__ void __launch_bounds__(kSpreadThreads)
-    scatter_kernel(const __grid_constant__ Sampling<N> s, const ExactSums sums) {
+    scatter_kernel(const Sampling<N> __grid_constant__ s, const ExactSums sums) {
   const PlaceWalk walk(s);
   if (walk.first >= walk.end) return;
   const auto axes = axes_at<slots, C>(s, walk.at);

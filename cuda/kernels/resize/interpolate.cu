@@ -66,7 +66,7 @@ template <class C> struct Volumes {
 /** `most`: terms along one dimension; 4 only for images. */
 template <class T, int most>
 __global__ void __launch_bounds__(kSpreadThreads)
-    resize_kernel(const __grid_constant__ Volumes<ComputeOf<T>> map, const T* x, T* y,
+    resize_kernel(const Volumes<ComputeOf<T>> __grid_constant__ map, const T* x, T* y,
                   std::int64_t threads) {
   using C = ComputeOf<T>;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kSpreadThreads + threadIdx.x;
@@ -149,7 +149,7 @@ template <class C> MZ_HD Span results_of(const Interpolation<C>& map, std::int64
 /** A thread computes the results at one place of `planes` outer indices. */
 template <class X, int planes>
 __global__ void __launch_bounds__(kSpreadThreads)
-    pass_kernel(const __grid_constant__ Pass<ComputeOf<X>> pass, const X* x, const Array y,
+    pass_kernel(const Pass<ComputeOf<X>> __grid_constant__ pass, const X* x, const Array y,
                 std::int64_t count) {
   using C = ComputeOf<X>;
   MZ_SHARED(C, room, kSpreadThreads);

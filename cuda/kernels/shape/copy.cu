@@ -17,7 +17,7 @@ namespace mezzo::gpu {
 
 namespace {
 
-__global__ void __launch_bounds__(kMapThreads) copy_packs_kernel(const __grid_constant__ Map map) {
+__global__ void __launch_bounds__(kMapThreads) copy_packs_kernel(const Map __grid_constant__ map) {
   const PackAt at = pack_here(map);
   if (!at.exists) return;
   const auto places = places_of(map, at.first, map.in[0], map.out[0]);

@@ -33,7 +33,7 @@ struct Segments {
 };
 
 __global__ void __launch_bounds__(kThreads)
-    join_kernel(const __grid_constant__ Segments segments, void* to) {
+    join_kernel(const Segments __grid_constant__ segments, void* to) {
   const auto block = static_cast<std::int64_t>(blockIdx.x);
   int i = 0;
   while (i + 1 < segments.count && segments.items[i + 1].first_block <= block) ++i;

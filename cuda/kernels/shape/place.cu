@@ -90,7 +90,7 @@ struct Images {
 /** Sums the gradients of all copies of each element, in their order. */
 template <class C>
 __global__ void __launch_bounds__(kSpreadThreads)
-    place_backward_kernel(const __grid_constant__ Placement placement, const Spread spread,
+    place_backward_kernel(const Placement __grid_constant__ placement, const Spread spread,
                           const Array g, const Array gx, std::int64_t count) {
   MZ_SHARED(C, room, kSpreadThreads);
   const Role at = role_in(spread);

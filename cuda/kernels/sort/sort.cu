@@ -52,7 +52,7 @@ __device__ inline std::int64_t place_on(const Lines& lines, std::int64_t line, s
 
 template <class Entry>
 __global__ void __launch_bounds__(kItemThreads)
-    entries_kernel(const __grid_constant__ Lines lines, const Array x, bool descending,
+    entries_kernel(const Lines __grid_constant__ lines, const Array x, bool descending,
                    Entry* entries) {
   const std::int64_t item = item_here();
   if (item >= lines.count * lines.length) return;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kItemThreads)
 /** Writes the values and indices of to.length entries of each line, from `skipped` on. */
 template <class Entry>
 __global__ void __launch_bounds__(kItemThreads)
-    write_kernel(const __grid_constant__ Lines from, const __grid_constant__ Lines to,
+    write_kernel(const Lines __grid_constant__ from, const Lines __grid_constant__ to,
                  const Entry* entries, std::int64_t stride, std::int64_t skipped, const Array x,
                  void* values, std::int64_t* indices, int bytes) {
   const std::int64_t item = item_here();
