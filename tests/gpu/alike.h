@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../support/catch.h"
+#include "../support/device.h"
 #include "need_device.h"
 
 namespace alike {

@@ -18,11 +18,10 @@ const std::vector<DType> kFloatingDTypes{f64, f32, f16, bf16};
 const std::size_t kGradientSamples = test_device() == cpu ? 1500 : 300;
 
 /** First derivatives by the kernels that run by default are compared entry by entry, all others as
- *  combinations of entries, unless MEZZO_TEST_EVERY_ENTRY is set: that takes minutes. */
+ *  combinations of entries, unless the tests are thorough. */
 GradcheckOptions comparing(bool first_derivatives) {
   const bool default_kernels = test_device() == cpu && !std::getenv("MEZZO_CPU_ISA");
-  return {.fast_mode =
-              !std::getenv("MEZZO_TEST_EVERY_ENTRY") && !(first_derivatives && default_kernels)};
+  return {.fast_mode = !testing::is_thorough() && !(first_derivatives && default_kernels)};
 }
 
 /** Calls visit(case, sample index) for every sample of every case of this process's shard that runs

@@ -1,10 +1,11 @@
-// test_device(): the device that device-independent tests run on.
+// test_device(): the device that device-independent tests run on. is_gpu(), is_thorough().
 // See also: ../meson.build (which tests run on a device too).
 #pragma once
 
 #include <mezzo.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace mezzo::testing {
 
@@ -15,6 +16,27 @@ inline Device test_device() {
     return name ? Device::parse(name) : cpu;
   }();
   return device;
+}
+
+/** Returns whether a device is a real GPU, where libraries and approximate instructions compute
+ *  what kernels compute elsewhere. On other devices bits are promised. */
+inline bool is_gpu(Device device) {
+  if (device == cpu) return false;
+  static const bool is_emulated = description(device).find("emulated") != std::string::npos;
+  return !is_emulated;
+}
+
+/** Returns whether tests compare all that they can, which takes many minutes: the environment
+ *  variable MEZZO_TEST_THOROUGH is set. Otherwise derivatives are compared as combinations of their
+ *  entries, and the emulated device, which is slow, computes some of the samples. */
+inline bool is_thorough() {
+  static const bool is_set = std::getenv("MEZZO_TEST_THOROUGH") != nullptr;
+  return is_set;
+}
+
+/** Returns whether tests on a device compute some of their samples only. */
+inline bool is_slow(Device device = test_device()) {
+  return !(device == cpu) && !is_gpu(device) && !is_thorough();
 }
 
 }  // namespace mezzo::testing

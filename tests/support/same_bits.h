@@ -14,14 +14,6 @@
 
 namespace mezzo::testing {
 
-/** Returns whether a device is a real GPU, where libraries and approximate instructions compute
- *  what kernels compute elsewhere. On other devices bits are promised. */
-inline bool is_gpu(Device device) {
-  if (device == cpu) return false;
-  static const bool is_emulated = description(device).find("emulated") != std::string::npos;
-  return !is_emulated;
-}
-
 /** The result of a comparison; true where it holds. A CHECK that fails prints the text. */
 struct Agreement {
   bool holds = true;
