@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "../../tensor/core/macros.h"
 #include "../runtime/runtime.h"

@@ -51,15 +51,6 @@ constexpr std::size_t kStack = 128 << 10;
 
 std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/** Returns how far below the end of its memory a new fiber's stack starts: a number of cache lines
- *  that differs from fiber to fiber. Stacks at equal distances would share a few sets of the
- *  caches, and a switch would miss them. */
-std::size_t next_offset() {
-  constexpr std::size_t kLine = 64, kOffsets = 61;
-  static std::size_t fibers = 0;
-  return fibers++ * 5 % kOffsets * kLine;
-}
-
 }  // namespace
 
 Context* Context::left = nullptr;
@@ -121,7 +112,7 @@ void Fiber::start(void (*body)(void*), void* argument) {
 #if MZ_OWN_SWITCH
   // The stack as after a call: a return address on top, and 8 bytes short of a multiple of 16 once
   // it is popped.
-  auto* top = reinterpret_cast<void**>(base + size_ - next_offset()) - 2;
+  auto* top = reinterpret_cast<void**>(base + size_) - 2;
   *top = reinterpret_cast<void*>(&FiberEntry::enter);
   for (int registers = 0; registers < 6; ++registers) *--top = nullptr;
   stack_pointer_ = top;

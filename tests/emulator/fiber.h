@@ -17,7 +17,7 @@ namespace mezzo::emulator {
 
 #if MZ_OWN_SWITCH
 /** Saves the callee-saved registers on the old stack, whose pointer goes to *from, and restores
- * them from the new one. */
+ *  them from the new one. */
 extern "C" void mezzo_fiber_switch(void** from, void* to);
 #endif
 

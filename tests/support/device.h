@@ -1,4 +1,5 @@
-// test_device(): the device that device-independent tests run on. is_gpu(), is_thorough().
+// test_device(): the device that device-independent tests run on. is_gpu(), is_thorough(),
+// is_slow().
 // See also: ../meson.build (which tests run on a device too).
 #pragma once
 

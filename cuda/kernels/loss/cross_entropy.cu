@@ -514,8 +514,8 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
     if (are_few(lines))
       return launch(&few_lines_kernel<C>, {.blocks = 1, .threads = lines.spread.threads()}, stream,
                     held.scores, lines.blocks(), results);
-    const bool is_reduced = attrs.reduction != Reduction::none;
-    if (!put_line_losses(held, results, device) && is_reduced) put_total(count, results, device);
+    const bool has_total = put_line_losses(held, results, device);
+    if (attrs.reduction != Reduction::none && !has_total) put_total(count, results, device);
   });
 }
 
