@@ -210,6 +210,11 @@ BUDGETS = {
         Budget(r'packed_column_sum_kernel<mezzo::BFloat16, float', 40, 29, 16, 4, 0, 64, True),
         Budget(r'packed_column_sum_kernel<float', 40, 29, 16, 4, 0, loop=True),
     ],
+    # in f32, 8 bytes per element; the counted way converts 16-bit elements
+    'scan': [
+        Budget(r'scan_kernel<Running<float, mezzo::cpu_kernels::Plus>, false, true>', 40, 40, 4, 1,
+               1, 64, True)
+    ],
     # terms of a result stay in registers
     'interpolate': [
         Stackless(r'resize_kernel<.*>'),

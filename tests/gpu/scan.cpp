@@ -78,6 +78,36 @@ TEST_CASE("sums, products and extremes along long lines are the CPU's", "[gpu][s
   }
 }
 
+TEST_CASE("sums and extremes of rows of any length are the CPU's", "[gpu][scan]") {
+  NEED_DEVICE();
+  for (const Shape& shape : {Shape{9, 1}, Shape{40, 4}, Shape{3, 20}, Shape{5, 64}, Shape{33, 36},
+                             Shape{3, 132}, Shape{2, 1028}, Shape{2, 9000}, Shape{3, 7, 5}})
+    for (const DType dtype : {i32, i64, f16, bf16, f32, f64}) {
+      INFO(name(dtype) << " " << str(shape));
+      std::vector<double> values;  // whole numbers with small sums, which are exact in any order
+      for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
+        values.push_back(static_cast<double>(i * 7919 % 3) - 1);
+      const Tensor x = tensor(values, shape).to(dtype);
+      check_same([](const Tensor& t) { return Results{cumsum(t, -1)}; }, x);
+      check_same([](const Tensor& t) { return both(cummax(t, -1)); }, x);
+      if (!is_floating(dtype)) continue;
+      // the gradient sums from the end
+      check_same(
+          [](const Tensor& t) {
+            const Tensor leaf = t.clone().requires_grad_();
+            cumsum(leaf, -1).backward(t);
+            return Results{leaf.grad()};
+          },
+          x);
+      check_same(
+          [](const Tensor& t) {  // an address that is no multiple of 16
+            const Tensor flat = t.flatten(), longer = cat({flat.narrow(0, 0, 1), flat}, 0);
+            return Results{cumsum(longer.narrow(0, 1, t.numel()).view(t.shape()), -1)};
+          },
+          x);
+    }
+}
+
 TEST_CASE("sums along long lines of floats have the same bits in every run", "[gpu][scan]") {
   NEED_DEVICE();
   const NoGrad no_grad;

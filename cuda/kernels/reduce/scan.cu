@@ -25,6 +25,13 @@ template <class C, class Combine> struct Running {
   __device__ void store(std::int64_t place, std::int64_t, std::int64_t, State, State upto) const {
     y.store<C>(place, upto);
   }
+  bool aligned() const { return has_aligned_items(x) && has_aligned_items(y); }
+  __device__ void load_items(std::int64_t place, std::int64_t, State* items) const {
+    load_adjacent(x, place, items);
+  }
+  __device__ void store_items(std::int64_t place, const State* upto) const {
+    store_adjacent(y, place, upto);
+  }
 };
 
 /** From the end of a line: tail[k] = g[k] + x[k+1] tail[k+1]. A state is the function value +

@@ -32,6 +32,26 @@ template <class C, class Reaches> struct RunningExtreme {
     y.store<C>(place, upto.value);
     indices[place] = upto.index;
   }
+  bool aligned() const {
+    return has_aligned_items(x) && has_aligned_items(y) &&
+           reinterpret_cast<std::uintptr_t>(indices) % 16 == 0;
+  }
+  __device__ void load_items(std::int64_t place, std::int64_t i, State* items) const {
+    C values[kScanItems];
+    load_adjacent(x, place, values);
+#pragma unroll
+    for (int k = 0; k < kScanItems; ++k) items[k] = {values[k], i + k};
+  }
+  __device__ void store_items(std::int64_t place, const State* upto) const {
+    C values[kScanItems];
+#pragma unroll
+    for (int k = 0; k < kScanItems; ++k) values[k] = upto[k].value;
+    store_adjacent(y, place, values);
+#pragma unroll
+    for (int k = 0; k < kScanItems; k += 2)
+      *reinterpret_cast<Pack<std::int64_t, 2>*>(indices + place +
+                                                k) = {{upto[k].index, upto[k + 1].index}};
+  }
 };
 
 template <class Reaches>
