@@ -144,18 +144,10 @@ std::string csv(const Results& results) {
 
 namespace {
 
-/** Returns text in quotes. Bytes that are not UTF-8 become question marks. */
-std::string quoted(std::string text) {
-  for (std::size_t at; (at = io::find_non_utf8(text)) != std::string::npos;) text[at] = '?';
-  std::string result;
-  io::append_json_string(result, text);
-  return result;
-}
-
 std::string json_of(const Fields& fields);
 
 struct JsonOf {
-  std::string operator()(const std::string& text) const { return quoted(text); }
+  std::string operator()(const std::string& text) const { return io::json_string(text); }
   std::string operator()(double value) const { return std::isfinite(value) ? str(value) : "null"; }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(const std::vector<double>& values) const {
@@ -170,7 +162,7 @@ struct JsonOf {
 std::string open_object(const Fields& fields) {
   std::string result = "{";
   for (const Field& field : fields)
-    result += (result.size() > 1 ? "," : "") + quoted(field.name) + ":" +
+    result += (result.size() > 1 ? "," : "") + io::json_string(field.name) + ":" +
               std::visit(JsonOf(), field.value);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
 #include "profile_rows.h"
 
@@ -14,22 +15,6 @@ namespace {
 
 // Rows of the trace; a device and its memory are of the same process.
 constexpr int kProcess = 1, kOps = 1, kModules = 2, kDevice = 3;
-
-/** Returns a JSON string. */
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-      continue;
-    }
-    std::array<char, 8> escaped;
-    std::snprintf(escaped.data(), escaped.size(), "\\u%04x", static_cast<unsigned>(c));
-    out += escaped.data();
-  }
-  return out + '"';
-}
 
 /** Returns nanoseconds as microseconds: "12.345". */
 std::string micros(std::int64_t nanoseconds) {
@@ -78,17 +63,17 @@ class TraceText {
 
   void name_row(std::string_view what, int row, std::string_view name) {
     begin_event();
-    out_ += str("{\"ph\":\"M\",\"name\":", quoted(what), ",\"pid\":", kProcess, ",\"tid\":", row,
-                ",\"ts\":0,\"args\":{\"name\":", quoted(name), "}}");
+    out_ += str("{\"ph\":\"M\",\"name\":", io::json_string(what), ",\"pid\":", kProcess,
+                ",\"tid\":", row, ",\"ts\":0,\"args\":{\"name\":", io::json_string(name), "}}");
   }
 
   /** Adds a complete event; the caller adds its arguments and closes it. */
   void begin_complete(int row, std::string_view name, std::string_view category, std::int64_t begin,
                       std::int64_t duration) {
     begin_event();
-    out_ += str("{\"ph\":\"X\",\"name\":", quoted(name), ",\"cat\":", quoted(category),
-                ",\"pid\":", kProcess, ",\"tid\":", row, ",\"ts\":", micros(begin),
-                ",\"dur\":", micros(duration));
+    out_ += str("{\"ph\":\"X\",\"name\":", io::json_string(name),
+                ",\"cat\":", io::json_string(category), ",\"pid\":", kProcess, ",\"tid\":", row,
+                ",\"ts\":", micros(begin), ",\"dur\":", micros(duration));
   }
 
   std::int64_t end_of(const ProfileEvent& event) const {
@@ -97,17 +82,18 @@ class TraceText {
 
   void add_tensors(std::string_view key, std::span<const TensorRecord> tensors) {
     if (tensors.empty()) return;
-    out_ += str(",", quoted(key), ":[");
+    out_ += str(",", io::json_string(key), ":[");
     for (std::size_t i = 0; i < tensors.size(); ++i)
-      out_ += (i > 0 ? "," : "") +
-              quoted(tensors[i].defined ? str(tensors[i].dtype, tensors[i].shape) : "none");
+      out_ +=
+          (i > 0 ? "," : "") +
+          io::json_string(tensors[i].defined ? str(tensors[i].dtype, tensors[i].shape) : "none");
     out_ += "]";
   }
 
   void add_op(const ProfileEvent& event) {
     begin_complete(kOps, log_.names[event.name], category_of(event), event.begin,
                    end_of(event) - event.begin);
-    out_ += str(",\"args\":{\"module\":", quoted(log_.modules[event.module]));
+    out_ += str(",\"args\":{\"module\":", io::json_string(log_.modules[event.module]));
     const std::vector<TensorRecord> tensors = log_.tensors_of(event);
     const bool is_rule = event.kind == ProfileKind::rule;
     add_tensors(is_rule ? "output gradients" : "inputs", std::span(tensors).first(event.inputs));
@@ -126,7 +112,7 @@ class TraceText {
     begin_complete(kDevice, log_.names[event.name], category_of(event),
                    ns(marks_.first(), event.device_begin),
                    ns(event.device_begin, event.device_end));
-    out_ += str(",\"args\":{\"module\":", quoted(log_.modules[event.module]), "}}");
+    out_ += str(",\"args\":{\"module\":", io::json_string(log_.modules[event.module]), "}}");
   }
 
   /** A module that is shown as running. */
@@ -184,7 +170,7 @@ class TraceText {
       const std::string& path = span.module.path;
       begin_complete(kModules, path.substr(path.rfind('.') + 1), span.module.category,
                      span.module.begin, std::max<std::int64_t>(0, span.end - span.module.begin));
-      out_ += str(",\"args\":{\"module\":", quoted(path), "}}");
+      out_ += str(",\"args\":{\"module\":", io::json_string(path), "}}");
     }
   }
 
@@ -215,12 +201,14 @@ class TraceText {
                    const std::array<std::int64_t, kNumMemoryCategories>& current,
                    const std::array<bool, kNumMemoryCategories>& used) {
     begin_event();
-    out_ += str("{\"ph\":\"C\",\"name\":", quoted(str("memory of ", log_.devices[device].device)),
-                ",\"pid\":", kProcess, ",\"tid\":", kOps, ",\"ts\":", micros(time), ",\"args\":{");
+    out_ += str(
+        "{\"ph\":\"C\",\"name\":", io::json_string(str("memory of ", log_.devices[device].device)),
+        ",\"pid\":", kProcess, ",\"tid\":", kOps, ",\"ts\":", micros(time), ",\"args\":{");
     const char* separator = "";
     for (std::size_t i = 0; i < kNumMemoryCategories; ++i) {
       if (!used[i]) continue;
-      out_ += str(separator, quoted(name(static_cast<MemoryCategory>(i))), ":", current[i]);
+      out_ +=
+          str(separator, io::json_string(name(static_cast<MemoryCategory>(i))), ":", current[i]);
       separator = ",";
     }
     out_ += "}}";

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kManyRuns = 8;
 constexpr std::int64_t kLeastSamples = 12;
 /** Bytes of data on a page, and for each run of it. */
-constexpr std::size_t kMostBytes = 14'500'000, kMostBytesOfRun = 1'850'000;
+constexpr std::size_t kMostPageBytes = 14'500'000, kMostBytesOfRun = 1'850'000;
 
 /** Returns the sampled steps of a run that are kept: the first, the last, those with an overflow,
  *  and others at equal distances. */
@@ -97,7 +97,7 @@ std::int64_t most_samples(const ReportData& data) {
 /** Returns the script element of lines and findings. Thins the samples until it is small enough, or
  *  few are left. */
 std::string fitted_element(ReportData& data, const std::string& findings) {
-  const std::size_t budget = std::min(kMostBytes, kMostBytesOfRun * data.runs.size());
+  const std::size_t budget = std::min(kMostPageBytes, kMostBytesOfRun * data.runs.size());
   for (;;) {
     std::string text;
     for (const ReportData::Line& line : data.lines) text += line.text + "\n";

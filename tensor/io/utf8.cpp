@@ -60,6 +60,13 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
+std::string json_string(std::string_view text) {
+  std::string valid(text), result;
+  for (std::size_t at; (at = find_non_utf8(valid)) != std::string::npos;) valid[at] = '?';
+  append_json_string(result, valid);
+  return result;
+}
+
 std::string quote(std::string_view text) {
   constexpr std::size_t kMost = 120;
   std::size_t cut = text.size();

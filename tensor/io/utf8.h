@@ -16,6 +16,9 @@ MZ_API std::size_t find_non_utf8(std::string_view text);
 /** Appends the text as a JSON string in quotes; escapes only what JSON requires. */
 MZ_API void append_json_string(std::string& out, std::string_view text);
 
+/** Returns the text as a JSON string; bytes that are not UTF-8 become question marks. */
+MZ_API std::string json_string(std::string_view text);
+
 /** Returns the text in quotes for an error message, escaped and truncated if long. */
 MZ_API std::string quote(std::string_view text);
 
