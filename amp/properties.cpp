@@ -13,26 +13,27 @@ namespace mezzo::amp {
 
 namespace {
 
-constexpr std::string_view kOp = "amp::initialize";
+constexpr std::string_view kOptions = "amp::initialize";
 
 [[noreturn]] void refuse(std::string_view property, const std::string& what, const std::string& got,
                          const std::string& expected, const std::string& hint = {}) {
   fail<ValueError>(
-      kOp, {.what = str(property, ": ", what), .got = got, .expected = expected, .hint = hint});
+      kOptions,
+      {.what = str(property, ": ", what), .got = got, .expected = expected, .hint = hint});
 }
 
-std::string quoted(std::string_view text) { return str("\"", text, "\""); }
+std::string in_quotes(std::string_view text) { return str("\"", text, "\""); }
 
 const Level& checked_level(const std::string& name) {
   if (const Level* level = find_level(name)) return *level;
   std::string hint = "levels are written with the letter O, not zero";
   if (name.size() == 2 && (name[0] == '0' || name[0] == 'o'))
     if (const Level* meant = find_level(str('O', name[1])))
-      hint = str("did you mean ", quoted(meant->name), "? the letter O, not zero");
-  fail<ValueError>(kOp, {.what = "unknown opt_level",
-                         .got = quoted(name),
-                         .expected = str(kLevels.front().name, "..", kLevels.back().name),
-                         .hint = hint});
+      hint = str("did you mean ", in_quotes(meant->name), "? the letter O, not zero");
+  fail<ValueError>(kOptions, {.what = "unknown opt_level",
+                              .got = in_quotes(name),
+                              .expected = str(kLevels.front().name, "..", kLevels.back().name),
+                              .hint = hint});
 }
 
 /** Returns the names of the levels of which `f` returns true, as "O1, O2 or O3". */
@@ -76,7 +77,7 @@ bool checked_patch(const Level& level, bool value) {
 
 bool checked_keep(const Level& level, const KeepBatchNorm& value) {
   if (!value.on() && value.text() != "True" && value.text() != "False")
-    refuse("keep_batchnorm_fp32", "not a boolean", quoted(value.text()),
+    refuse("keep_batchnorm_fp32", "not a boolean", in_quotes(value.text()),
            "true, false, \"True\" or \"False\"");
   const bool on = value.on().value_or(value.text() == "True");
   if (level.patch_functions)
@@ -100,7 +101,7 @@ double checked_scale(const LossScale& value) {
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc{} || stop != end)
-      refuse("loss_scale", "neither \"dynamic\" nor a number", quoted(text),
+      refuse("loss_scale", "neither \"dynamic\" nor a number", in_quotes(text),
              "\"dynamic\" or a positive number");
   }
   if (!std::isfinite(number) || number <= 0)

@@ -18,7 +18,7 @@ namespace mezzo::amp {
 
 namespace {
 
-constexpr std::string_view kOp = "amp::initialize";
+constexpr std::string_view kInitialize = "amp::initialize";
 
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> count{0};
@@ -31,7 +31,7 @@ void refuse_duplicates(const std::vector<T*>& objects, const auto& identity,
   std::unordered_set<const void*> seen;
   for (const T* object : objects)
     if (!seen.insert(identity(*object)).second)
-      fail<ValueError>(kOp, {.what = str("the same ", what, " was passed twice")});
+      fail<ValueError>(kInitialize, {.what = str("the same ", what, " was passed twice")});
 }
 
 /** Returns ", through its part blocks.0"; nothing for the model itself. */
@@ -47,9 +47,10 @@ void refuse_wrapped(const nn::Module& model) {
   if (model.is_parallel_wrapper() ||
       std::any_of(params.begin(), params.end(),
                   [](const Tensor& param) { return gradient_receiver(param) != nullptr; }))
-    fail<ValueError>(kOp, {.what = "a model is a parallel wrapper",
-                           .got = std::string(model.kind()),
-                           .hint = "wrap after initialize: pass the model inside, then wrap it"});
+    fail<ValueError>(kInitialize,
+                     {.what = "a model is a parallel wrapper",
+                      .got = std::string(model.kind()),
+                      .hint = "wrap after initialize: pass the model inside, then wrap it"});
 }
 
 void check_models(const ModelList& models, const Properties& properties) {
@@ -57,9 +58,9 @@ void check_models(const ModelList& models, const Properties& properties) {
   for (const nn::Module* model : models)
     for (const nn::Module& module : model->modules())
       if (module.attached_to())
-        fail<StateError>(kOp, {.what = "a model belongs to another live session",
-                               .got = str(model->kind(), part_text(*model, module)),
-                               .hint = "close that session first"});
+        fail<StateError>(kInitialize, {.what = "a model belongs to another live session",
+                                       .got = str(model->kind(), part_text(*model, module)),
+                                       .hint = "close that session first"});
   for (const nn::Module* model : models) refuse_wrapped(*model);
   if (properties.allow_incoming_model_not_fp32) return;
   for (const nn::Module* model : models) check_incoming(*model);
@@ -89,11 +90,12 @@ void refuse_late(const ModelList& models, const OptimizerList& optimizers) {
     const std::string name = name_in(models, late.leaf);
     if (name.empty() || !late.leaf.requires_grad()) continue;
     fail<StateError>(
-        kOp, {.what = "a parameter is in no optimizer",
-              .got = str("\"", name, "\" ", late.leaf, ", from ", late.call,
-                         "() after the optimizer was made"),
-              .expected = "an optimizer over the model as it is now",
-              .hint = "make the optimizer later, or call add_param_group() with the parameters"});
+        kInitialize,
+        {.what = "a parameter is in no optimizer",
+         .got = str("\"", name, "\" ", late.leaf, ", from ", late.call,
+                    "() after the optimizer was made"),
+         .expected = "an optimizer over the model as it is now",
+         .hint = "make the optimizer later, or call add_param_group() with the parameters"});
   }
 }
 
@@ -125,31 +127,32 @@ void refuse_foreign(const ModelList& models, const OptimizerList& optimizers) {
     });
     if (any_of_models || !foreign.defined()) continue;
     const nn::NamedTensor first = untrained->named_parameters()[0];
-    fail<ValueError>(
-        kOp, {.what = "an optimizer has no parameter of the models",
-              .got = str(optimizer->type_name(), " with ", foreign, " of another model"),
-              .expected = str("\"", first.name, "\" ", first.tensor, " of ", untrained->kind(),
-                              " in an optimizer"),
-              .hint = "pass the optimizer of this model, or the other model too"});
+    fail<ValueError>(kInitialize,
+                     {.what = "an optimizer has no parameter of the models",
+                      .got = str(optimizer->type_name(), " with ", foreign, " of another model"),
+                      .expected = str("\"", first.name, "\" ", first.tensor, " of ",
+                                      untrained->kind(), " in an optimizer"),
+                      .hint = "pass the optimizer of this model, or the other model too"});
   }
 }
 
 void check_optimizers(const ModelList& models, const OptimizerList& optimizers) {
   refuse_duplicates(optimizers, [](const optim::Optimizer& o) { return &o; }, "optimizer");
   for (const optim::Optimizer* optimizer : optimizers) {
-    optimizer->refuse_closure(kOp);
+    optimizer->refuse_closure(kInitialize);
     if (optimizer->hooks())
       fail<StateError>(
-          kOp, {.what = "A given optimizer should only be passed through amp::initialize once",
-                .got = std::string(optimizer->type_name()),
-                .hint = "close its session first"});
+          kInitialize,
+          {.what = "A given optimizer should only be passed through amp::initialize once",
+           .got = std::string(optimizer->type_name()),
+           .hint = "close its session first"});
     for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
-      AmpOptimizerState::require_own(kOp, nullptr, optimizer->slots(group),
+      AmpOptimizerState::require_own(kInitialize, nullptr, optimizer->slots(group),
                                      [&](const Tensor& param) { return name_in(models, param); });
     for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
       for (const optim::Slot& slot : optimizer->slots(group))
         if (slot.master.defined())
-          fail<StateError>(kOp,
+          fail<StateError>(kInitialize,
                            {.what = "an optimizer has its own masters",
                             .got = str(optimizer->type_name(), " with a master of ", slot.param)});
   }
@@ -277,7 +280,8 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers,
   drop_gradients(optimizers);
   if (!losses.empty() && properties.verbosity >= 1)
     log_text(Severity::warning,
-             str(kOp, ": weights or buffers do not fit ", *properties.model_dtype(), ": ", losses,
+             str(kInitialize, ": weights or buffers do not fit ", *properties.model_dtype(), ": ",
+                 losses,
                  properties.masters() ? "; the session keeps their f32 values"
                                       : "; at this level the f32 values are lost"));
   return Session(core);

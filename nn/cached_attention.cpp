@@ -16,15 +16,16 @@ namespace mezzo::nn {
 
 namespace {
 
-constexpr const char* kName = "causal_self_attention";
+constexpr const char* kCausalSelfAttention = "causal_self_attention";
 
 void check(const Tensor& qkv, std::int64_t heads) {
-  require_defined(kName, qkv);
-  detail::require_at_least(1, kName, "heads", heads);
+  require_defined(kCausalSelfAttention, qkv);
+  detail::require_at_least(1, kCausalSelfAttention, "heads", heads);
   if (qkv.dim() != 3 || qkv.size(2) % (3 * heads) != 0)
-    fail<ShapeError>(kName, {.what = "queries, keys and values do not divide into the heads",
-                             .got = str(qkv, " for ", heads, " heads"),
-                             .expected = str("[N, T, a multiple of ", 3 * heads, "]")});
+    fail<ShapeError>(kCausalSelfAttention,
+                     {.what = "queries, keys and values do not divide into the heads",
+                      .got = str(qkv, " for ", heads, " heads"),
+                      .expected = str("[N, T, a multiple of ", 3 * heads, "]")});
 }
 
 /** Appends the keys and values of this call to those of previous steps, and returns all. */

@@ -15,7 +15,7 @@ namespace mezzo::nn {
 
 namespace {
 
-constexpr const char* kName = "ExponentialMovingAverage";
+constexpr const char* kAverages = "ExponentialMovingAverage";
 constexpr std::string_view kPrefix = "average.", kUpdates = "num_updates";
 
 DType averaged_in(DType dtype) { return dtype == f64 ? f64 : f32; }
@@ -56,9 +56,9 @@ struct ExponentialMovingAverage::State {
       return slot.name == average.name && slot.tensor.shape() == average.value.shape();
     };
     if (!std::equal(out.begin(), out.end(), averages.begin(), averages.end(), fits))
-      fail<ValueError>(kName, {.what = "the model's tensors have changed since construction",
-                               .got = str(out.size(), " tensors"),
-                               .expected = str("the same ", averages.size())});
+      fail<ValueError>(kAverages, {.what = "the model's tensors have changed since construction",
+                                   .got = str(out.size(), " tensors"),
+                                   .expected = str("the same ", averages.size())});
     return out;
   }
 
@@ -81,14 +81,14 @@ struct ExponentialMovingAverage::State {
 
   void require_unswapped(const char* what) const {
     if (swapped)
-      fail<StateError>(kName, {.what = "the model holds the averages",
-                               .expected = str("its own weights for ", what),
-                               .hint = "call swap() first"});
+      fail<StateError>(kAverages, {.what = "the model holds the averages",
+                                   .expected = str("its own weights for ", what),
+                                   .hint = "call swap() first"});
   }
 };
 
 ExponentialMovingAverage::ExponentialMovingAverage(const Module& model, const EmaOptions& options) {
-  detail::require_probability(kName, "decay", options.decay);
+  detail::require_probability(kAverages, "decay", options.decay);
   state_.reset(new State{model, options});
   const NoGradNoCasts plain_ops;
   for (const detail::Slot& slot : state_->slots()) {
@@ -188,7 +188,7 @@ std::function<void()> ExponentialMovingAverage::stage(const StateDict& saved) co
     if (!known.contains(entry.first)) add("unexpected", entry.first);
   for (const auto& [name, number] : saved.numbers) add("unexpected", name);
   if (!wrong.empty())
-    fail<ValueError>(kName, {.what = "the saved averages do not fit the model", .got = wrong});
+    fail<ValueError>(kAverages, {.what = "the saved averages do not fit the model", .got = wrong});
   const NoGradNoCasts plain_ops;
   PendingWrites writes;
   for (const Average& average : state_->averages)

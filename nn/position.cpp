@@ -12,7 +12,7 @@ namespace mezzo::nn {
 
 namespace {
 
-void require_sizes(std::string_view layer, std::int64_t max_length, std::int64_t dim) {
+void require_table_sizes(std::string_view layer, std::int64_t max_length, std::int64_t dim) {
   detail::require_at_least(1, layer, "max_length", max_length);
   detail::require_at_least(1, layer, "dim", dim);
 }
@@ -55,7 +55,7 @@ Tensor sinusoids(std::int64_t length, std::int64_t dim) {
 LearnedPositionalEmbedding::LearnedPositionalEmbedding(std::int64_t max_length, std::int64_t dim,
                                                        const PositionOptions& options)
     : options_(options) {
-  require_sizes(kind(), max_length, dim);
+  require_table_sizes(kind(), max_length, dim);
   weight_ = init::normal_(add_parameter("weight", empty({max_length, dim})), 0, 0.02);
   set_summary(str(max_length, ", ", dim));
 }
@@ -68,7 +68,7 @@ SinusoidalPositionalEmbedding::SinusoidalPositionalEmbedding(std::int64_t max_le
                                                              std::int64_t dim,
                                                              const PositionOptions& options)
     : options_(options) {
-  require_sizes(kind(), max_length, dim);
+  require_table_sizes(kind(), max_length, dim);
   table_ = sinusoids(max_length, dim);
   set_summary(str(max_length, ", ", dim));
 }

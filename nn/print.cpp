@@ -68,6 +68,9 @@ void describe(const Module& module, const std::string& name, std::size_t depth,
 
 }  // namespace
 
+using mezzo::str;  // which the next declaration would hide from files compiled together with this
+                   // one
+
 std::string str(const Module& module) {
   std::vector<Line> lines;
   describe(module, {}, 0, lines);

@@ -39,7 +39,7 @@ void MuonRule::check_parameters(std::span<const Tensor> params) {
 
 namespace {
 
-constexpr std::size_t kDirection = kState + 1;  // a state of the formulas
+constexpr std::size_t kMuonDirection = kState + 1;  // a state of the formulas
 
 double rate_of(MuonRate rate, const Tensor& matrix) {
   const auto rows = static_cast<double>(matrix.size(0)),
@@ -72,13 +72,13 @@ Tensor orthogonalised(const Tensor& direction, const MuonSettings& s) {
 
 void MuonRule::run(std::vector<TensorTuple> tensors, std::span<MuonSettings> settings,
                    const UpdateCall& call) {
-  add_workspace(tensors, kDirection);
+  add_workspace(tensors, kMuonDirection);
   // Directions are computed from the gradients and the means before the step. The last pass
   // computes the new means again, and alone changes anything.
   run_update(update_row<MuonDirectionUpdate>, tensors, settings.data(),
              {.inv_scale = call.inv_scale});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& direction = tensors[i][kDirection];
+    const Tensor& direction = tensors[i][kMuonDirection];
     if (direction.numel() == 0) continue;
     direction.copy_(orthogonalised(direction, settings[i]));
     settings[i].rate = rate_of(settings[i].adjust_lr_fn, direction);

@@ -8,7 +8,7 @@
 #                             installed, the emulated device under AddressSanitizer and UBSan,
 #                             kernels for all CPUs instead of this one,
 #                             slow checks (suite "strict" of tests/meson.build), and what CI leaves
-#                             out: warnings of a second compiler (suite "compilers")
+#                             out: all files by a second compiler (suite "compilers")
 #   tests/run.sh --sanitize   all tests under AddressSanitizer and UBSan, built in build-asan/
 #   tests/run.sh [OPTION] NAME...   only these tests (see meson test -C build --list)
 # CI=true means --all without the suite "compilers" and turns skipped checks into failures.

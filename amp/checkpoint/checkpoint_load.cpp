@@ -15,7 +15,7 @@ namespace mezzo::amp {
 
 namespace {
 
-constexpr std::string_view kOp = "load_checkpoint";
+constexpr std::string_view kLoadCheckpoint = "load_checkpoint";
 
 // ---- reading ------------------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ void add_tensors(const io::ByteReader& file, std::string_view name, SavedParts& 
 
 CheckpointState read_step(const std::string& path) {
   const auto open = [&](std::string_view name) {
-    return io::ByteReader(std::string(kOp), str(path, "/", name));
+    return io::ByteReader(std::string(kLoadCheckpoint), str(path, "/", name));
   };
   CheckpointState out = read_state(open(io::kStateFile));
   for (const auto& [name, facts] : out.files) {
@@ -61,7 +61,7 @@ void take_generators(int rank, CheckpointState& saved, Load& load) {
   }
   if (theirs.empty())
     load.notices.push_back(
-        str(kOp, ": this rank was not saved and starts new streams of random numbers"));
+        str(kLoadCheckpoint, ": this rank was not saved and starts new streams of random numbers"));
 }
 
 // ---- staging ------------------------------------------------------------------------------------
@@ -143,9 +143,10 @@ void require_one_step(const comm::Communicator& ranks, const std::string& path) 
   const std::vector<std::string> steps = ranks.gather_text(path.substr(path.rfind('/') + 1));
   for (std::size_t r = 1; r < steps.size(); ++r)
     if (steps[r] != steps[0])
-      fail<IoError>(kOp, {.what = "the ranks found different checkpoints",
-                          .got = str(steps[0], " on rank 0, ", steps[r], " on rank ", r),
-                          .hint = "all ranks need to see the same directory"});
+      fail<IoError>(kLoadCheckpoint,
+                    {.what = "the ranks found different checkpoints",
+                     .got = str(steps[0], " on rank 0, ", steps[r], " on rank ", r),
+                     .hint = "all ranks need to see the same directory"});
 }
 
 }  // namespace
@@ -157,9 +158,10 @@ LoadedCheckpoint load_checkpoint(const std::string& path, const Training& traini
   std::vector<Part> parts;
   Load load{.names = parameter_names(training), .other_level = options.allow_other_level};
   const comm::Communicator ranks = nn::training_ranks("checkpoint", load.names);
-  comm::on_all_ranks(ranks, kOp, [&] {
-    parts = parts_of(kOp, training);
-    for (const auto& session : training.session) session.object->core().require_no_scope(kOp);
+  comm::on_all_ranks(ranks, kLoadCheckpoint, [&] {
+    parts = parts_of(kLoadCheckpoint, training);
+    for (const auto& session : training.session)
+      session.object->core().require_no_scope(kLoadCheckpoint);
     const auto read = [&](const std::string& step) {
       saved = read_step(step);
       out.path = step;
@@ -167,8 +169,8 @@ LoadedCheckpoint load_checkpoint(const std::string& path, const Training& traini
     if (const std::string place = io::without_slash(path); io::is_step(place))
       read(place);
     else
-      io::read_best_step(kOp, place, read, out.passed_over);
-    load.subject = str(kOp, "(", out.path, ")");
+      io::read_best_step(kLoadCheckpoint, place, read, out.passed_over);
+    load.subject = str(kLoadCheckpoint, "(", out.path, ")");
     take_generators(ranks.rank(), saved, load);
     (void)staged(parts, saved.parts, load);
     compare_products(saved, load);

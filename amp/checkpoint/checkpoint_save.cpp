@@ -13,17 +13,18 @@ namespace mezzo::amp {
 
 namespace {
 
-constexpr std::string_view kOp = "save_checkpoint";
+constexpr std::string_view kSaveCheckpoint = "save_checkpoint";
 
 void require_whole_iteration(const Training& training) {
   for (const auto& session : training.session)
-    session.object->core().require_between_iterations(kOp);
+    session.object->core().require_between_iterations(kSaveCheckpoint);
   for (const auto& scaler : training.scaler)
     if (scaler.object->amid_iteration())
-      fail<StateError>(kOp, {.what = "a GradScaler is inside an iteration",
-                             .got = "scale(), unscale_() or step() since the last update()",
-                             .expected = "a point between update() and the next scale()",
-                             .hint = "call update() first"});
+      fail<StateError>(kSaveCheckpoint,
+                       {.what = "a GradScaler is inside an iteration",
+                        .got = "scale(), unscale_() or step() since the last update()",
+                        .expected = "a point between update() and the next scale()",
+                        .hint = "call update() first"});
 }
 
 /** Returns the generators of ranks 1, 2, ...; collective. */
@@ -66,36 +67,37 @@ void write_step(const std::string& parent, const std::string& step, CheckpointSt
   const std::string path = parent + "/" + step;
   const TensorMetadata metadata{
       {"format", "pt"}, {"version", std::string(version())}, {"step", str(state.step)}};
-  io::make_directories(kOp, parent);
-  const io::DirectoryLock lock(kOp, parent);
+  io::make_directories(kSaveCheckpoint, parent);
+  const io::DirectoryLock lock(kSaveCheckpoint, parent);
   if (lock.held()) io::remove_leftovers(parent);
-  io::AtomicDirectory files(kOp, path, io::checkpoint_files());
+  io::AtomicDirectory files(kSaveCheckpoint, path, io::checkpoint_files());
   for (const auto& file : tensors) {
     const auto write = [&](const std::function<io::ByteSink()>& ready) {
-      io::write_tensors(str(kOp, "(", path, "/", file.first, ")"), file.second, metadata, ready);
+      io::write_tensors(str(kSaveCheckpoint, "(", path, "/", file.first, ")"), file.second,
+                        metadata, ready);
     };
     state.files[file.first] = files.write(file.first, write);
   }
   files.write(std::string(io::kStateFile), state_text(state));
   files.commit();
-  io::set_latest(kOp, parent, step);
-  if (lock.held() && keep > 0) io::prune_steps(kOp, parent, keep);
+  io::set_latest(kSaveCheckpoint, parent, step);
+  if (lock.held() && keep > 0) io::prune_steps(kSaveCheckpoint, parent, keep);
 }
 
 }  // namespace
 
 std::string save_checkpoint(const std::string& directory, const Training& training,
                             const SaveCheckpointOptions& options) {
-  io::require_json(kOp, "checkpoints");
+  io::require_json(kSaveCheckpoint, "checkpoints");
   if (options.keep < 0)
-    fail<ValueError>(kOp, {.what = "keep must not be negative",
-                           .got = str(options.keep),
-                           .expected = "0 (all) or a count"});
+    fail<ValueError>(kSaveCheckpoint, {.what = "keep must not be negative",
+                                       .got = str(options.keep),
+                                       .expected = "0 (all) or a count"});
   const optim::Names names = parameter_names(training);
   const comm::Communicator ranks = nn::training_ranks("checkpoint", names);
   std::vector<Part> parts;
-  comm::on_all_ranks(ranks, kOp, [&] {
-    parts = parts_of(kOp, training);
+  comm::on_all_ranks(ranks, kSaveCheckpoint, [&] {
+    parts = parts_of(kSaveCheckpoint, training);
     require_whole_iteration(training);
   });
   CheckpointState state{
@@ -103,7 +105,7 @@ std::string save_checkpoint(const std::string& directory, const Training& traini
   if (trains_on_cpu(names)) state.cpu_products = cpu_product_kind();
   state.ranks = gathered_generators(ranks, parts);
   const std::string parent = io::without_slash(directory), step = io::step_name(training.step);
-  comm::on_all_ranks(ranks, kOp, [&] {
+  comm::on_all_ranks(ranks, kSaveCheckpoint, [&] {
     if (ranks.rank() == 0)
       write_step(parent, step, state, collect(parts, names, state), options.keep);
   });

@@ -13,7 +13,7 @@ namespace {
 
 // ---- ops ----------------------------------------------------------------------------------------
 
-std::string_view text_of(Action what) {
+std::string_view meaning_of(Action what) {
   switch (what) {
     case Action::keep: return "runs in the dtype given";
     case Action::to_low: return "inputs are cast to the 16-bit type";
@@ -38,7 +38,7 @@ std::string explain_ops(bool casts_active) {
   for (const Precision tag :
        {Precision::low, Precision::f32, Precision::promote, Precision::match, Precision::banned})
     if (!ops[tag].empty())
-      out += str(name(tag), ": ", text_of(action(tag, casts_active)), ":", ops[tag], "\n");
+      out += str(name(tag), ": ", meaning_of(action(tag, casts_active)), ":", ops[tag], "\n");
   return changed.empty() ? out : str(out, "overridden tags:", changed, "\n");
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kPlane = 32 * 32, kPixels = 3 * kPlane, kRecord = 1 + kPixels;
+constexpr std::int64_t kPlane = 32 * 32, kImageBytes = 3 * kPlane, kRecord = 1 + kImageBytes;
 constexpr std::array<float, 3> kMean{0.4914f, 0.4822f, 0.4465f},
     kDeviation{0.2470f, 0.2435f, 0.2616f};
 
@@ -40,7 +40,7 @@ void read_record(const io::ByteReader& file, std::int64_t record, bool normalise
     fail<FormatError>(
         file.subject(),
         {.what = str("offset ", at, ": invalid label"), .got = str(*label), .expected = "0..9"});
-  for (std::int64_t p = 0; p < kPixels; ++p) {
+  for (std::int64_t p = 0; p < kImageBytes; ++p) {
     const auto channel = static_cast<std::size_t>(p / kPlane);
     const float v = static_cast<float>(bytes[1 + p]) / 255.0f;
     image[p] = normalise ? (v - kMean[channel]) / kDeviation[channel] : v;
@@ -61,7 +61,7 @@ Dataset read(const std::vector<fs::path>& paths, const CifarOptions& options,
   auto* image = x.data<float>();
   auto* label = y.data<std::int64_t>();
   for (const auto& file : files)
-    for (std::int64_t r = 0; r < records_in(*file); ++r, image += kPixels, ++label)
+    for (std::int64_t r = 0; r < records_in(*file); ++r, image += kImageBytes, ++label)
       read_record(*file, r, options.normalise, image, label);
   return {x, y, notice};
 }

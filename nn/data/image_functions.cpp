@@ -107,12 +107,12 @@ float mean_grey(const Tensor& image) {
 
 /** The place of a pixel of an image from that of a pixel of the result, both relative to the
  * centre: column = xx x + xy y + x0, row = yx x + yy y + y0. */
-struct Places {
+struct PixelMap {
   float xx, xy, x0, yx, yy, y0;
 };
 
 /** Where the pixels of a moved plane come from: the index in the plane, -1 for none. */
-std::vector<std::int64_t> origins(std::int64_t rows, std::int64_t columns, const Places& m) {
+std::vector<std::int64_t> origins(std::int64_t rows, std::int64_t columns, const PixelMap& m) {
   const float middle_row = static_cast<float>(rows - 1) / 2,
               middle_column = static_cast<float>(columns - 1) / 2;
   std::vector<std::int64_t> out;
@@ -132,7 +132,7 @@ std::vector<std::int64_t> origins(std::int64_t rows, std::int64_t columns, const
 }
 
 /** Returns the image with each pixel taken from its place, or `fill` where that is outside. */
-Tensor moved(const char* op, const Tensor& image, const Places& places_of, double fill) {
+Tensor moved(const char* op, const Tensor& image, const PixelMap& places_of, double fill) {
   require_cpu(op, image);
   if (image.dim() < 2)
     fail<ShapeError>(op, {.what = "not an image", .got = str(image), .expected = "[...,H,W]"});
@@ -212,7 +212,7 @@ Tensor affine(const Tensor& image, const AffineOptions& o) {
               d = -turn_sin * tangent + math::cos(angle);
   const auto scale = static_cast<float>(o.scale), dx = static_cast<float>(o.translate.first),
              dy = static_cast<float>(o.translate.second);
-  Places m{d / scale, -b / scale, 0, -c / scale, a / scale, 0};
+  PixelMap m{d / scale, -b / scale, 0, -c / scale, a / scale, 0};
   m.x0 = -m.xx * dx - m.xy * dy;
   m.y0 = -m.yx * dx - m.yy * dy;
   return moved("affine", image, m, o.fill);

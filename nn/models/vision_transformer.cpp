@@ -18,17 +18,17 @@ namespace mezzo::nn::models {
 
 namespace {
 
-constexpr const char* kName = "VisionTransformer";
+constexpr const char* kVisionTransformer = "VisionTransformer";
 constexpr LayerNormLayerOptions kNorm{.eps = 1e-6};
 
 /** Returns the options after checking them. */
 const VisionTransformerOptions& checked(const VisionTransformerOptions& o) {
-  nn::detail::require_at_least(1, kName, "image_size", o.image_size);
-  nn::detail::require_at_least(1, kName, "patch_size", o.patch_size);
-  nn::detail::require_at_least(1, kName, "num_layers", o.num_layers);
+  nn::detail::require_at_least(1, kVisionTransformer, "image_size", o.image_size);
+  nn::detail::require_at_least(1, kVisionTransformer, "patch_size", o.patch_size);
+  nn::detail::require_at_least(1, kVisionTransformer, "num_layers", o.num_layers);
   if (o.image_size % o.patch_size != 0)
-    fail<ValueError>(kName, {.what = "patch_size does not divide image_size",
-                             .got = str(o.image_size, " and ", o.patch_size)});
+    fail<ValueError>(kVisionTransformer, {.what = "patch_size does not divide image_size",
+                                          .got = str(o.image_size, " and ", o.patch_size)});
   return o;
 }
 
@@ -109,9 +109,10 @@ VisionTransformer::VisionTransformer(const VisionTransformerOptions& options)
 
 Tensor VisionTransformer::forward(const Tensor& x) const {
   if (x.dim() != 4 || x.size(2) != image_size_ || x.size(3) != image_size_)
-    fail<ShapeError>(kName, {.what = "images of another size",
-                             .got = str(x),
-                             .expected = str("[N, C, ", image_size_, ", ", image_size_, "]")});
+    fail<ShapeError>(kVisionTransformer,
+                     {.what = "images of another size",
+                      .got = str(x),
+                      .expected = str("[N, C, ", image_size_, ", ", image_size_, "]")});
   const Tensor features = conv_proj(x).flatten(2).transpose(1, 2);
   const DType dtype = features.dtype();
   const Tensor token = class_token.to(dtype).expand({features.size(0), 1, features.size(2)});

@@ -8,7 +8,7 @@ namespace mezzo::nn {
 
 namespace {
 
-constexpr const char* kOp = "convert_sync_batch_norm";
+constexpr const char* kConvert = "convert_sync_batch_norm";
 
 bool is_batch_norm(const Module& module) {
   return module.is<BatchNorm1d>() || module.is<BatchNorm2d>() || module.is<BatchNorm3d>();
@@ -17,9 +17,9 @@ bool is_batch_norm(const Module& module) {
 void check_not_attached(const Module& model) {
   for (const NamedModule& entry : model.named_modules())
     if (entry.module.attached_to())
-      fail<StateError>(kOp, {.what = "mixed precision is attached to the model",
-                             .got = str("\"", entry.name, "\" ", entry.module.kind()),
-                             .hint = "convert before amp::initialize, or close the session"});
+      fail<StateError>(kConvert, {.what = "mixed precision is attached to the model",
+                                  .got = str("\"", entry.name, "\" ", entry.module.kind()),
+                                  .hint = "convert before amp::initialize, or close the session"});
 }
 
 /** Returns the ranks that share statistics with this one. All ranks call it. */
@@ -27,9 +27,9 @@ comm::Communicator group_of(const SyncBatchNormOptions& options) {
   const comm::Communicator all = options.comm ? *options.comm : comm::init().all();
   const int ranks = all.size(), size = options.group_size == 0 ? ranks : options.group_size;
   if (size < 1 || ranks % size != 0)
-    fail<ValueError>(kOp, {.what = "group_size does not divide the number of ranks",
-                           .got = str("group_size ", size, " of ", ranks, " ranks"),
-                           .expected = "0 for all ranks, or a divisor"});
+    fail<ValueError>(kConvert, {.what = "group_size does not divide the number of ranks",
+                                .got = str("group_size ", size, " of ", ranks, " ranks"),
+                                .expected = "0 for all ranks, or a divisor"});
   return size == ranks ? all : all.split(all.rank() / size);
 }
 

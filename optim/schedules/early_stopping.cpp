@@ -10,7 +10,7 @@ namespace mezzo::optim {
 
 namespace {
 
-double worst(PlateauMode mode) {
+double worst_value(PlateauMode mode) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return mode == PlateauMode::min ? kInfinity : -kInfinity;
 }
@@ -18,7 +18,7 @@ double worst(PlateauMode mode) {
 }  // namespace
 
 EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options)
-    : options_(options), best_(worst(options.mode)) {
+    : options_(options), best_(worst_value(options.mode)) {
   if (options.patience < 1)
     fail<ValueError>("EarlyStopping", {.what = "patience is out of range",
                                        .got = str(options.patience),

@@ -11,7 +11,8 @@ namespace mezzo::optim {
 
 namespace {
 
-void require(bool holds, std::string_view schedule, std::string_view what, const std::string& got) {
+void require_option(bool holds, std::string_view schedule, std::string_view what,
+                    const std::string& got) {
   if (!holds) fail<ValueError>(schedule, {.what = std::string(what), .got = got});
 }
 
@@ -34,9 +35,9 @@ bool set_momentum(Optimizer& optimizer, std::size_t group, std::optional<double>
 }  // namespace
 
 void StepLR::check() const {
-  require(step_size >= 1, "StepLR", "step_size must be positive", str(step_size));
-  require(gamma >= 0 && std::isfinite(gamma), "StepLR", "gamma must be finite and not negative",
-          str(gamma));
+  require_option(step_size >= 1, "StepLR", "step_size must be positive", str(step_size));
+  require_option(gamma >= 0 && std::isfinite(gamma), "StepLR",
+                 "gamma must be finite and not negative", str(gamma));
 }
 
 double StepLR::operator()(std::int64_t step, double base) const {
@@ -44,12 +45,12 @@ double StepLR::operator()(std::int64_t step, double base) const {
 }
 
 void MultiStepLR::check() const {
-  require(!milestones.empty() && milestones[0] >= 0 &&
-              std::is_sorted(milestones.begin(), milestones.end()),
-          "MultiStepLR", "milestones must be given, non-negative and non-decreasing",
-          milestones.empty() ? "none" : "other ones");
-  require(gamma >= 0 && std::isfinite(gamma), "MultiStepLR",
-          "gamma must be finite and not negative", str(gamma));
+  require_option(!milestones.empty() && milestones[0] >= 0 &&
+                     std::is_sorted(milestones.begin(), milestones.end()),
+                 "MultiStepLR", "milestones must be given, non-negative and non-decreasing",
+                 milestones.empty() ? "none" : "other ones");
+  require_option(gamma >= 0 && std::isfinite(gamma), "MultiStepLR",
+                 "gamma must be finite and not negative", str(gamma));
 }
 
 double MultiStepLR::operator()(std::int64_t step, double base) const {
@@ -58,8 +59,8 @@ double MultiStepLR::operator()(std::int64_t step, double base) const {
 }
 
 void ExponentialLR::check() const {
-  require(gamma >= 0 && std::isfinite(gamma), "ExponentialLR",
-          "gamma must be given, finite and not negative", str(gamma));
+  require_option(gamma >= 0 && std::isfinite(gamma), "ExponentialLR",
+                 "gamma must be given, finite and not negative", str(gamma));
 }
 
 double ExponentialLR::operator()(std::int64_t step, double base) const {
@@ -67,9 +68,10 @@ double ExponentialLR::operator()(std::int64_t step, double base) const {
 }
 
 void PolynomialLR::check() const {
-  require(total_iters >= 1, "PolynomialLR", "total_iters must be positive", str(total_iters));
-  require(power >= 0 && std::isfinite(power), "PolynomialLR",
-          "power must be finite and not negative", str(power));
+  require_option(total_iters >= 1, "PolynomialLR", "total_iters must be positive",
+                 str(total_iters));
+  require_option(power >= 0 && std::isfinite(power), "PolynomialLR",
+                 "power must be finite and not negative", str(power));
 }
 
 double PolynomialLR::operator()(std::int64_t step, double base) const {
@@ -77,9 +79,9 @@ double PolynomialLR::operator()(std::int64_t step, double base) const {
 }
 
 void CosineAnnealingLR::check() const {
-  require(t_max >= 1, "CosineAnnealingLR", "t_max must be positive", str(t_max));
-  require(eta_min >= 0 && std::isfinite(eta_min), "CosineAnnealingLR",
-          "eta_min must be finite and not negative", str(eta_min));
+  require_option(t_max >= 1, "CosineAnnealingLR", "t_max must be positive", str(t_max));
+  require_option(eta_min >= 0 && std::isfinite(eta_min), "CosineAnnealingLR",
+                 "eta_min must be finite and not negative", str(eta_min));
 }
 
 double CosineAnnealingLR::operator()(std::int64_t step, double base) const {
@@ -88,17 +90,18 @@ double CosineAnnealingLR::operator()(std::int64_t step, double base) const {
 }
 
 void LambdaLR::check() const {
-  require(static_cast<bool>(factor), "LambdaLR", "factor must not be empty", "an empty function");
+  require_option(static_cast<bool>(factor), "LambdaLR", "factor must not be empty",
+                 "an empty function");
 }
 
 double LambdaLR::operator()(std::int64_t step, double base) const { return base * factor(step); }
 
 void LinearLR::check() const {
-  require(start_factor > 0 && start_factor <= 1, "LinearLR", "start_factor must be in (0, 1]",
-          str(start_factor));
-  require(end_factor >= 0 && end_factor <= 1, "LinearLR", "end_factor must be in [0, 1]",
-          str(end_factor));
-  require(total_iters >= 1, "LinearLR", "total_iters must be positive", str(total_iters));
+  require_option(start_factor > 0 && start_factor <= 1, "LinearLR",
+                 "start_factor must be in (0, 1]", str(start_factor));
+  require_option(end_factor >= 0 && end_factor <= 1, "LinearLR", "end_factor must be in [0, 1]",
+                 str(end_factor));
+  require_option(total_iters >= 1, "LinearLR", "total_iters must be positive", str(total_iters));
 }
 
 double LinearLR::operator()(std::int64_t step, double base) const {
@@ -106,9 +109,9 @@ double LinearLR::operator()(std::int64_t step, double base) const {
 }
 
 void LinearWarmup::check() const {
-  require(steps >= 0, "LinearWarmup", "steps must not be negative", str(steps));
-  require(start_factor >= 0 && start_factor <= 1, "LinearWarmup", "start_factor must be in [0, 1]",
-          str(start_factor));
+  require_option(steps >= 0, "LinearWarmup", "steps must not be negative", str(steps));
+  require_option(start_factor >= 0 && start_factor <= 1, "LinearWarmup",
+                 "start_factor must be in [0, 1]", str(start_factor));
 }
 
 double LinearWarmup::operator()(std::int64_t step, double base) const {
@@ -121,15 +124,16 @@ std::optional<double> LinearWarmup::momentum(std::int64_t step) const {
 }
 
 void SequentialLR::check() const {
-  require(!schedules.empty() && schedules.size() == milestones.size() + 1, "SequentialLR",
-          "the number of schedules must be one more than the number of milestones",
-          str(schedules.size(), " schedules and ", milestones.size(), " milestones"));
-  require(std::is_sorted(milestones.begin(), milestones.end()) &&
-              (milestones.empty() || milestones[0] >= 0),
-          "SequentialLR", "milestones must be non-negative and non-decreasing", "other ones");
+  require_option(!schedules.empty() && schedules.size() == milestones.size() + 1, "SequentialLR",
+                 "the number of schedules must be one more than the number of milestones",
+                 str(schedules.size(), " schedules and ", milestones.size(), " milestones"));
+  require_option(std::is_sorted(milestones.begin(), milestones.end()) &&
+                     (milestones.empty() || milestones[0] >= 0),
+                 "SequentialLR", "milestones must be non-negative and non-decreasing",
+                 "other ones");
   for (const LrSchedule& schedule : schedules)
-    require(static_cast<bool>(schedule), "SequentialLR", "a schedule must not be empty",
-            "an empty function");
+    require_option(static_cast<bool>(schedule), "SequentialLR", "a schedule must not be empty",
+                   "an empty function");
 }
 
 /** Returns the schedule of a step, and the step counted from that schedule's first one. */
@@ -153,8 +157,8 @@ std::optional<double> SequentialLR::momentum(std::int64_t step) const {
 
 Scheduler::Scheduler(Optimizer& optimizer, LrSchedule schedule)
     : optimizer_(optimizer), schedule_(std::move(schedule)) {
-  require(static_cast<bool>(schedule_), "Scheduler", "the schedule must not be empty",
-          "an empty function");
+  require_option(static_cast<bool>(schedule_), "Scheduler", "the schedule must not be empty",
+                 "an empty function");
   State start;
   for (std::size_t group = 0; group < optimizer.num_groups(); ++group) {
     start.base.push_back(optimizer.lr(group));
@@ -170,9 +174,9 @@ std::vector<double> Scheduler::rates_at(const State& state) const {
   std::vector<double> rates;
   for (const double base : state.base) {
     rates.push_back(schedule_(state.step, base));
-    require(std::isfinite(rates.back()) && rates.back() >= 0, "Scheduler",
-            str("the rate of step ", state.step, " must be finite and not negative"),
-            str(rates.back()));
+    require_option(std::isfinite(rates.back()) && rates.back() >= 0, "Scheduler",
+                   str("the rate of step ", state.step, " must be finite and not negative"),
+                   str(rates.back()));
   }
   return rates;
 }
@@ -220,21 +224,22 @@ Scheduler::State Scheduler::checked(const StateDict& saved) const {
     const auto found = saved.numbers.find(key);
     if (found == saved.numbers.end())
       fail<ValueError>(op, {.what = "an entry is missing", .expected = key});
-    require(std::isfinite(found->second) && found->second >= 0, op,
-            key + " must be finite and not negative", str(found->second));
+    require_option(std::isfinite(found->second) && found->second >= 0, op,
+                   key + " must be finite and not negative", str(found->second));
     return found->second;
   };
   const double step = number("step");
-  require(step == std::floor(step) && step <= 0x1p53, op, "step must be a whole number", str(step));
+  require_option(step == std::floor(step) && step <= 0x1p53, op, "step must be a whole number",
+                 str(step));
   State state{.step = static_cast<std::int64_t>(step)};
   // A group added after the last step has no entry.
   const std::size_t groups =
       std::max<std::size_t>(1, std::min(optimizer_.num_groups(), saved.numbers.size() - 1));
   for (std::size_t group = 0; group < groups; ++group)
     state.base.push_back(number(str("base_lr.", group)));
-  require(saved.numbers.size() == groups + 1 && saved.tensors.empty(), op,
-          "there are entries for more groups than the optimizer has",
-          str(saved.numbers.size() + saved.tensors.size(), " entries"));
+  require_option(saved.numbers.size() == groups + 1 && saved.tensors.empty(), op,
+                 "there are entries for more groups than the optimizer has",
+                 str(saved.numbers.size() + saved.tensors.size(), " entries"));
   (void)rates_at(state);
   return state;
 }

@@ -269,7 +269,7 @@ MemoryFormat kept_format(ChannelsLast rule, Inputs in, const Shape& shape) {
 
 namespace {
 
-int category(DType t) { return is_floating(t) ? 2 : is_integer(t) ? 1 : 0; }
+int promotion_rank(DType t) { return is_floating(t) ? 2 : is_integer(t) ? 1 : 0; }
 
 /** Returns the dtype an operand contributes to promotion. A C++ number contributes a category and
  *  no width: floating numbers count as f32. */
@@ -283,13 +283,13 @@ DType dtype_of_operand(const Tensor& x) {
 DType promoted_dtype(Inputs in) {
   int top = -1;
   for (const Tensor& x : in)
-    if (x.defined()) top = std::max(top, category(x.dtype()));
+    if (x.defined()) top = std::max(top, promotion_rank(x.dtype()));
   // Within the highest category, dimensioned tensors outrank 0-dim tensors, which outrank C++
   // numbers.
   int best_rank = -1;
   DType best = DType::f32;
   for (const Tensor& x : in) {
-    if (!x.defined() || category(x.dtype()) != top) continue;
+    if (!x.defined() || promotion_rank(x.dtype()) != top) continue;
     const int rank = x.impl()->is_scalar ? 0 : x.dim() == 0 ? 1 : 2;
     if (rank < best_rank) continue;
     best = rank > best_rank ? dtype_of_operand(x) : promote(best, dtype_of_operand(x));

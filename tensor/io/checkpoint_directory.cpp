@@ -25,7 +25,7 @@ namespace mezzo::io {
 namespace {
 
 constexpr std::string_view kStep = "step-", kLatest = "latest";
-constexpr std::size_t kDigits = 6;  // minimum number of digits
+constexpr std::size_t kStepDigits = 6;  // minimum number of digits
 
 [[noreturn]] void fail_with(std::string_view operation, const std::string& path, const char* what,
                             int error) {
@@ -113,7 +113,7 @@ const std::vector<std::string>& checkpoint_files() {
 
 std::string step_name(std::int64_t step) {
   std::string digits = str(step);
-  if (digits.size() < kDigits) digits.insert(0, kDigits - digits.size(), '0');
+  if (digits.size() < kStepDigits) digits.insert(0, kStepDigits - digits.size(), '0');
   return std::string(kStep) + digits;
 }
 

@@ -57,7 +57,7 @@ std::uint64_t little(const ByteReader& file, std::uint64_t at, int bytes) {
 }
 
 /** An entry of an archive. */
-struct Entry {
+struct ZipEntry {
   std::string name;
   std::uint64_t method = 0, crc = 0, packed = 0, size = 0, at = 0;
 };
@@ -91,7 +91,7 @@ Directory directory_of(const ByteReader& file) {
 }
 
 /** Replaces sizes that are in the zip64 extra field. */
-void read_zip64(const ByteReader& file, std::uint64_t at, std::uint64_t length, Entry& entry) {
+void read_zip64(const ByteReader& file, std::uint64_t at, std::uint64_t length, ZipEntry& entry) {
   for (std::uint64_t i = 0; i + 4 <= length;) {
     const std::uint64_t id = little(file, at + i, 2), bytes = little(file, at + i + 2, 2);
     std::uint64_t value = at + i + 4;
@@ -106,15 +106,15 @@ void read_zip64(const ByteReader& file, std::uint64_t at, std::uint64_t length, 
 }
 
 /** Reads the entry of the directory at `at`, and moves to the next. */
-Entry next_entry(const ByteReader& file, std::uint64_t& at) {
+ZipEntry next_entry(const ByteReader& file, std::uint64_t& at) {
   if (little(file, at, 4) != kCentral) refuse(file, "the central directory is damaged");
   if ((little(file, at + 8, 2) & 1) != 0) refuse(file, "the archive is encrypted");
-  Entry entry{.name = {},
-              .method = little(file, at + 10, 2),
-              .crc = little(file, at + 16, 4),
-              .packed = little(file, at + 20, 4),
-              .size = little(file, at + 24, 4),
-              .at = little(file, at + 42, 4)};
+  ZipEntry entry{.name = {},
+                 .method = little(file, at + 10, 2),
+                 .crc = little(file, at + 16, 4),
+                 .packed = little(file, at + 20, 4),
+                 .size = little(file, at + 24, 4),
+                 .at = little(file, at + 42, 4)};
   const std::uint64_t name = little(file, at + 28, 2), extra = little(file, at + 30, 2),
                       comment = little(file, at + 32, 2);
   entry.name.resize(name);
@@ -151,7 +151,7 @@ bool inflate_all(Bytes& packed, Bytes& out) {
 #endif
 
 /** Returns the content of a deflated entry. */
-Bytes inflated(const ByteReader& file, const Entry& entry, Bytes packed) {
+Bytes inflated(const ByteReader& file, const ZipEntry& entry, Bytes packed) {
 #if MZ_HAS_ZLIB
   constexpr std::uint64_t kMostRatio = 1040;  // deflate reaches 1032
   Bytes out;
@@ -168,7 +168,7 @@ Bytes inflated(const ByteReader& file, const Entry& entry, Bytes packed) {
 #endif
 }
 
-Bytes content_of(const ByteReader& file, const Entry& entry) {
+Bytes content_of(const ByteReader& file, const ZipEntry& entry) {
   if (little(file, entry.at, 4) != kLocal) refuse(file, "an entry of the archive is damaged");
   const std::uint64_t from =
       entry.at + kLocalBytes + little(file, entry.at + 26, 2) + little(file, entry.at + 28, 2);
@@ -270,7 +270,7 @@ NamedTensors load_npz(const std::string& path) {
   std::set<std::string> names;
   std::uint64_t at = directory.at, packed = 0;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
-    Entry entry = next_entry(file, at);
+    ZipEntry entry = next_entry(file, at);
     // Entries with the same data could unpack to any size.
     if (entry.packed > file.size() - packed) refuse(file, "entries of the archive overlap");
     packed += entry.packed;

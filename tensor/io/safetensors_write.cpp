@@ -18,7 +18,7 @@ using io::append_json_string;
 using io::kFileDTypes;
 using io::quote;
 
-using Entry = NamedTensors::value_type;
+using NamedEntry = NamedTensors::value_type;
 
 /** Returns the index of the dtype in the format's order. */
 std::size_t rank_of(DType dtype) {
@@ -69,25 +69,27 @@ void require_valid(const std::string& subject, const NamedTensors& tensors,
 
 /** Returns the entries in the order of the file. Errors: ValueError for a name that occurs
  *  twice. */
-std::vector<const Entry*> in_file_order(const std::string& subject, const NamedTensors& tensors) {
-  std::vector<const Entry*> order;
-  for (const Entry& entry : tensors) order.push_back(&entry);
+std::vector<const NamedEntry*> in_file_order(const std::string& subject,
+                                             const NamedTensors& tensors) {
+  std::vector<const NamedEntry*> order;
+  for (const NamedEntry& entry : tensors) order.push_back(&entry);
   std::sort(order.begin(), order.end(),
-            [](const Entry* a, const Entry* b) { return a->first < b->first; });
-  const auto twice =
-      std::adjacent_find(order.begin(), order.end(),
-                         [](const Entry* a, const Entry* b) { return a->first == b->first; });
+            [](const NamedEntry* a, const NamedEntry* b) { return a->first < b->first; });
+  const auto twice = std::adjacent_find(
+      order.begin(), order.end(),
+      [](const NamedEntry* a, const NamedEntry* b) { return a->first == b->first; });
   if (twice != order.end())
     fail<ValueError>(subject, {.what = "a name occurs twice",
                                .got = quote((*twice)->first),
                                .expected = "each name once"});
-  std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
+  std::stable_sort(order.begin(), order.end(), [](const NamedEntry* a, const NamedEntry* b) {
     return rank_of(a->second.dtype()) < rank_of(b->second.dtype());
   });
   return order;
 }
 
-std::string header_text(const std::vector<const Entry*>& order, const TensorMetadata& metadata) {
+std::string header_text(const std::vector<const NamedEntry*>& order,
+                        const TensorMetadata& metadata) {
   std::string text = "{";
   if (!metadata.empty()) {
     append_json_string(text, io::kMetadataKey);
@@ -101,7 +103,7 @@ std::string header_text(const std::vector<const Entry*>& order, const TensorMeta
     text += '}';
   }
   std::uint64_t at = 0;
-  for (const Entry* entry : order) {
+  for (const NamedEntry* entry : order) {
     const Tensor& x = entry->second;
     const std::uint64_t end = at + static_cast<std::uint64_t>(x.numel()) * item_size(x.dtype());
     if (text.size() > 1) text += ',';
@@ -120,7 +122,7 @@ std::string header_text(const std::vector<const Entry*>& order, const TensorMeta
 void io::write_tensors(const std::string& subject, const NamedTensors& tensors,
                        const TensorMetadata& metadata, const std::function<ByteSink()>& ready) {
   require_valid(subject, tensors, metadata);
-  const std::vector<const Entry*> order = in_file_order(subject, tensors);
+  const std::vector<const NamedEntry*> order = in_file_order(subject, tensors);
   const std::string text = header_text(order, metadata);
   limit(subject, io::kMostHeaderBytes, text.size(), " bytes", "the header is too large");
   const CastScope no_casts(nullptr);
@@ -129,7 +131,7 @@ void io::write_tensors(const std::string& subject, const NamedTensors& tensors,
   for (int i = 0; i < 8; ++i) length += static_cast<char>(text.size() >> (8 * i) & 0xFF);
   sink(std::as_bytes(std::span(length)));
   sink(std::as_bytes(std::span(text)));
-  for (const Entry* entry : order) {
+  for (const NamedEntry* entry : order) {
     const Tensor x = entry->second.detach().to(cpu).contiguous();
     sink({static_cast<const std::byte*>(x.raw_data()),
           static_cast<std::size_t>(x.numel()) * item_size(x.dtype())});

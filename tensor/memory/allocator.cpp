@@ -67,7 +67,7 @@ Allocator& cpu_allocator() {
   return allocator;
 }
 
-thread_local MemoryCategory category = MemoryCategory::activations;
+thread_local MemoryCategory thread_category = MemoryCategory::activations;
 
 }  // namespace
 
@@ -116,11 +116,13 @@ void reset_peak_memory(Device device) { allocator_for(device).reset_peak(); }
 
 void empty_cache(Device device) { allocator_for(device).empty_cache(); }
 
-MemoryCategory current_category() { return category; }
+MemoryCategory current_category() { return thread_category; }
 
-CategoryScope::CategoryScope(MemoryCategory inner) : outer_(category) { category = inner; }
+CategoryScope::CategoryScope(MemoryCategory inner) : outer_(thread_category) {
+  thread_category = inner;
+}
 
-CategoryScope::~CategoryScope() { category = outer_; }
+CategoryScope::~CategoryScope() { thread_category = outer_; }
 
 void tune_malloc() {
   constexpr int kKeep = 1 << 30;

@@ -78,7 +78,7 @@ constexpr std::array<DataType, kNumDTypes> kTypes{{
     {TypeCode::floating, 64, 1},
 }};
 
-DType dtype_of(const DataType& type) {
+DType dtype_from(const DataType& type) {
   for (std::size_t i = 0; i < kTypes.size(); ++i)
     if (kTypes[i] == type) return static_cast<DType>(i);
   fail<DtypeError>("from_dlpack", {.what = "there is no such dtype",
@@ -124,7 +124,7 @@ Tensor from_dlpack(DLManagedTensor* source) {
                                       .expected = str("type ", dlpack::kCpu),
                                       .hint = "copy it to the CPU first"});
   const auto rank = static_cast<std::size_t>(from.ndim);
-  BlobOptions options{.dtype = dtype_of(from.dtype), .release = [source] {
+  BlobOptions options{.dtype = dtype_from(from.dtype), .release = [source] {
                         if (source->deleter) source->deleter(source);
                       }};
   const Shape shape(std::span<const std::int64_t>(from.shape, rank));

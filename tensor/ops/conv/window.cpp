@@ -9,7 +9,7 @@ namespace mezzo {
 
 namespace {
 // Up to this number the arithmetic on windows cannot overflow, in the kernels either.
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kLargestSize = std::numeric_limits<std::int32_t>::max();
 }  // namespace
 
 WindowSizes::WindowSizes(std::initializer_list<std::int64_t> values)
@@ -30,10 +30,10 @@ op::Extent WindowSizes::expanded(int dims, std::string_view op, std::string_view
   op::Extent out{};
   for (int i = 0; i < dims; ++i) {
     const std::int64_t value = values_[static_cast<std::size_t>(count_ == 1 ? 0 : i)];
-    if (value > kMost)
+    if (value > kLargestSize)
       fail<ValueError>(op, {.what = str(option, " is out of range"),
                             .got = str(value),
-                            .expected = str("at most ", kMost)});
+                            .expected = str("at most ", kLargestSize)});
     out[static_cast<std::size_t>(i)] = value;
   }
   return out;

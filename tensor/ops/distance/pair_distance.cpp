@@ -59,7 +59,9 @@ Tensor one_batch(const Tensor& x, const Shape& batch) {
   return x.expand(shape).reshape({checked_numel(batch, "cdist"), x.size(-2), x.size(-1)});
 }
 
-Shape batch_of(const Tensor& x) { return {std::span(x.shape().begin(), x.shape().size() - 2)}; }
+Shape batch_shape_of(const Tensor& x) {
+  return {std::span(x.shape().begin(), x.shape().size() - 2)};
+}
 
 /** Returns the 2-norms of all differences from |a|^2 + |b|^2 - 2 a.b, which may be negative after
  *  rounding; the root of a negative value is 0. */
@@ -99,7 +101,8 @@ std::vector<Tensor> Cdist::composite(Inputs in, const Attrs& attrs) {
     fail<ShapeError>(traits.name, {.what = "operands do not fit each other",
                                    .got = str(in),
                                    .expected = "(..,P,M) and (..,R,M)"});
-  const Shape batch = broadcast_shapes(batch_of(in[0]), batch_of(in[1]), traits.name.data());
+  const Shape batch =
+      broadcast_shapes(batch_shape_of(in[0]), batch_shape_of(in[1]), traits.name.data());
   const Tensor a = one_batch(wide(in[0]), batch), b = one_batch(wide(in[1]), batch);
   const bool products = attrs.p == 2 && a.numel() > 0 && b.numel() > 0 &&
                         std::max(a.size(1), b.size(1)) > attrs.mm_above;

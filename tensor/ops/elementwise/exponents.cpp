@@ -4,32 +4,27 @@
 #include "../../core/dispatch.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
+#include "../require.h"
 
 namespace mezzo::op {
 
 namespace {
 
-const OutSpec kCounts{Shape{kExponentBins}, DType::i64}, kLargest{Shape{}, DType::f32};
-
-void require_floating(std::string_view op, const Tensor& x) {
-  if (!is_floating(x.dtype()))
-    fail<DtypeError>(
-        op, {.what = "expected a floating-point tensor", .got = str(x), .hint = "use x.to(f32)"});
-}
+const OutSpec kCounts{Shape{kExponentBins}, DType::i64}, kMaximum{Shape{}, DType::f32};
 
 }  // namespace
 
 OutSpecs ExponentHistogram::infer(Inputs in, const NoAttrs&) {
-  require_floating(traits.name, in[0]);
-  return {kCounts, kLargest};
+  require_floating_operands(traits.name, in);
+  return {kCounts, kMaximum};
 }
 
 OutSpecs ChangeHistograms::infer(Inputs in, const NoAttrs&) {
-  for (const Tensor& x : in) require_floating(traits.name, x);
+  require_floating_operands(traits.name, in);
   if (in[0].shape() != in[1].shape())
     fail<ShapeError>(traits.name, {.what = "before and after differ in shape",
                                    .got = str(in[0].shape(), " and ", in[1].shape())});
-  return {kCounts, kLargest, kCounts, kLargest};
+  return {kCounts, kMaximum, kCounts, kMaximum};
 }
 
 std::span<OpInfo* const> exponents_ops() { return infos_of(ExponentOps{}); }

@@ -96,7 +96,7 @@ std::span<OpInfo* const> gather_ops() { return infos_of(GatherOps{}); }
 
 namespace {
 
-Tensor zeros_of(const Shape& shape, const Tensor& like) {
+Tensor zeros_shaped(const Shape& shape, const Tensor& like) {
   return zeros(shape, {.dtype = like.dtype(), .device = like.device()});
 }
 
@@ -104,7 +104,7 @@ Tensor zeros_of(const Shape& shape, const Tensor& like) {
  *  than the index. */
 Tensor in_corner(const Tensor& g, const Shape& shape) {
   if (g.shape() == shape) return g;
-  const Tensor whole = zeros_of(shape, g);
+  const Tensor whole = zeros_shaped(shape, g);
   if (g.numel() == 0) return whole;
   Tensor corner = whole;
   for (int i = 0; i < shape.rank(); ++i) corner = corner.narrow(i, 0, g.shape()[i]);
@@ -116,7 +116,7 @@ Tensor in_corner(const Tensor& g, const Shape& shape) {
 
 Grads Gather::backward(const Saved& saved, const Grads& gy) {
   const std::int64_t dim = saved.attrs<Gather>().dim;
-  return {scatter_add(zeros_of(saved.shape(0), gy[0]), dim, saved.inputs[1], gy[0])};
+  return {scatter_add(zeros_shaped(saved.shape(0), gy[0]), dim, saved.inputs[1], gy[0])};
 }
 
 Grads Scatter::backward(const Saved& saved, const Grads& gy) {

@@ -30,15 +30,6 @@ std::span<OpInfo* const> loss_ops() { return infos_of(LossOps{}); }
 
 namespace {
 
-/** Returns the terms of a loss of two operands. */
-template <class Term>
-Tensor terms_of(std::string_view op, Inputs in, Reduction reduction,
-                const AttrsOf<Term>& attrs = {}) {
-  require_plain_reduction(op, reduction);
-  require_comparable(op, in[0], in[1]);
-  return apply_with<Term>(attrs, wide(in[0]), wide(in[1]));
-}
-
 template <class Term>
 std::vector<Tensor> two_operand_loss(std::string_view op, Inputs in, Reduction reduction,
                                      const AttrsOf<Term>& attrs = {}) {

@@ -3,8 +3,11 @@
 
 #include <string_view>
 
+#include "../../core/dispatch.h"
 #include "../../core/op.h"
 #include "../../core/reduce_options.h"
+#include "../wide.h"
+#include "loss.h"
 
 namespace mezzo {
 
@@ -12,6 +15,16 @@ namespace mezzo {
  *  shapes differ but broadcast, because that is rarely intended. Errors in the name of `op`:
  *  DtypeError for integers, ShapeError where the shapes do not broadcast. */
 void require_comparable(std::string_view op, const Tensor& x, const Tensor& target);
+
+/** Returns the terms of a loss of prediction and target. Errors: as above, and those of
+ *  require_plain_reduction. */
+template <class Term>
+Tensor terms_of(std::string_view op, Inputs in, Reduction reduction,
+                const AttrsOf<Term>& attrs = {}) {
+  op::require_plain_reduction(op, reduction);
+  require_comparable(op, in[0], in[1]);
+  return apply_with<Term>(attrs, wide(in[0]), wide(in[1]));
+}
 
 /** Throws DtypeError in the name of `op` unless x has a floating-point dtype. */
 void require_floating(std::string_view op, const Tensor& x);

@@ -23,15 +23,6 @@ namespace mezzo::op {
 
 namespace {
 
-/** Returns the terms of a loss of prediction and target. */
-template <class Term>
-Tensor terms_of(std::string_view op, Inputs in, Reduction reduction,
-                const AttrsOf<Term>& attrs = {}) {
-  require_plain_reduction(op, reduction);
-  require_comparable(op, in[0], in[1]);
-  return apply_with<Term>(attrs, wide(in[0]), wide(in[1]));
-}
-
 /** Returns the distances of the vectors along the last dimension. eps keeps the derivative finite
  *  where u and v are equal. */
 Tensor distance(const Tensor& u, const Tensor& v, double p, double eps) {

@@ -50,7 +50,7 @@ std::vector<Tensor> cell(CellKind kind, std::string_view name, Inputs in) {
 constexpr std::size_t kParameters = 5;  // w_ih, w_hh, b_ih, b_hh, w_hr
 
 /** The operands of a stack of layers. */
-struct Stack {
+struct LayerStack {
   CellKind kind;
   std::string_view name;
   const RecurrentStackAttrs& attrs;
@@ -58,7 +58,7 @@ struct Stack {
   Inputs parameters;
   std::size_t directions, layers;
 
-  Stack(CellKind k, std::string_view n, Inputs in, const RecurrentStackAttrs& a)
+  LayerStack(CellKind k, std::string_view n, Inputs in, const RecurrentStackAttrs& a)
       : kind(k), name(n), attrs(a), directions(a.bidirectional ? 2 : 1) {
     const std::size_t states = kind == CellKind::lstm ? 2 : 1;
     x = in[0];
@@ -126,7 +126,7 @@ struct Stack {
 
 std::vector<Tensor> stacked(CellKind kind, std::string_view name, Inputs in,
                             const RecurrentStackAttrs& attrs) {
-  const Stack stack_of(kind, name, in, attrs);
+  const LayerStack stack_of(kind, name, in, attrs);
   Tensor x = stack_of.x;
   std::vector<Tensor> last_h, last_c;
   for (std::size_t l = 0; l < stack_of.layers; ++l) {
