@@ -148,12 +148,14 @@ TEST_CASE("counters of a Chrome trace are the memory timeline", "[measure][profi
 TEST_CASE("names with special characters stay valid JSON", "[measure][profiler]") {
   Profiler profile({.device = cpu});
   { const TraceRange range("a \"quote\", a \\ and a\nline; done"); }
+  { const TraceRange range("no \xFF UTF-8"); }
   profile.stop();
   const json trace = trace_of(profile);
-  bool found = false;
-  for (const json& event : trace["traceEvents"])
-    found = found || event["name"] == "a \"quote\", a \\ and a\nline; done";
-  CHECK(found);
+  for (const std::string name : {"a \"quote\", a \\ and a\nline; done", "no ? UTF-8"}) {
+    bool found = false;
+    for (const json& event : trace["traceEvents"]) found = found || event["name"] == name;
+    CHECK(found);
+  }
   const File file;
   profile.stacks(file.path.string());
   CHECK(file.read().find("a \"quote\", a \\ and a line, done ") != std::string::npos);
