@@ -458,22 +458,30 @@ def demangled(names):
 
 
 def kernels_of(name, build, folder, disassembler):
-    """Returns the kernels of a file."""
+    """Returns the kernels of a file that have a budget."""
     kernels = []
     for cubin in cubins_of(Path(build) / 'cuda' / f'{name}.cu.o'):
         path, sections = folder / f'{name}.cubin', Sections(cubin)
         path.write_bytes(cubin)
-        functions = functions_of(must([disassembler, '-c', path])) if disassembler else {}
         info = {
             name: values for name, values in info_of(sections).items()
             if f'.nv.constant0.{name}' in sections.places
         }
-        for plain, (mangled, values) in zip(demangled(info), info.items()):
+        wanted = {
+            mangled: plain for plain, mangled in zip(demangled(info), info)
+            if any(re.match(budget.kernel, plain) for budget in BUDGETS[name])
+        }
+        functions = {}
+        if disassembler and wanted:
+            symbols = sections.symbols()
+            indices = ','.join(str(symbols.index(mangled)) for mangled in wanted)
+            functions = functions_of(must([disassembler, '-c', '-fun', indices, path]))
+        for mangled, plain in wanted.items():
             shared = sections.size(f'.nv.shared.{mangled}')
             parameters = sections.size(f'.nv.constant0.{mangled}') - PARAMETERS_AT
             kernels.append(
-                Kernel(plain, values[REGISTERS], max(0, shared - RESERVED_SHARED),
-                       values.get(FRAME, 0), parameters, functions.get(mangled, [])))
+                Kernel(plain, info[mangled][REGISTERS], max(0, shared - RESERVED_SHARED),
+                       info[mangled].get(FRAME, 0), parameters, functions.get(mangled, [])))
     return kernels
 
 
