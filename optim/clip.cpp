@@ -17,8 +17,7 @@ namespace mezzo::optim {
 
 namespace {
 
-std::atomic<bool (*)(const Tensor&)> scope_query = nullptr;
-std::atomic<void (*)(std::string_view, const Tensor&)> scaled_gradient_sink = nullptr;
+std::atomic<void (*)(std::string_view, const Tensor&)> clip_check = nullptr;
 
 /** Returns the gradients of the parameters that have one, once for each parameter. */
 std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
@@ -32,27 +31,15 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
                             .expected = "the master, whose gradient is unscaled",
                             .hint = "pass amp::master_params(optimizer)"});
     require_unscaled_gradient(p, op);
-    if (const auto in_scope = scope_query.load(); in_scope != nullptr && in_scope(p))
-      fail<StateError>(op, {.what = "gradients are still scaled: a scale_loss scope is open",
-                            .got = str("the gradient of ", p),
-                            .expected = "a call between the end of scale_loss and the step",
-                            .hint = "clip after the body of scale_loss, or within the step: "
-                                    "optimizer.step({.max_norm = ...})"});
-    if (const Tensor g = p.grad(); g.defined()) {
-      const auto note = scaled_gradient_sink.load();
-      if (note != nullptr && gradient_scale(p) == GradientScale::plain) note(op, p);
-      out.push_back(g);
-    }
+    if (const auto check = clip_check.load()) check(op, p);
+    if (const Tensor g = p.grad(); g.defined()) out.push_back(g);
   }
   return out;
 }
 
 }  // namespace
 
-void set_scope_query(bool (*query)(const Tensor&)) noexcept { scope_query = query; }
-void set_scaled_gradient_sink(void (*sink)(std::string_view, const Tensor&)) noexcept {
-  scaled_gradient_sink = sink;
-}
+void set_clip_check(void (*check)(std::string_view, const Tensor&)) noexcept { clip_check = check; }
 
 namespace {
 

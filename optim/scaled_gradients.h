@@ -92,14 +92,9 @@ class LateGradients final : public std::enable_shared_from_this<LateGradients> {
 
 // ---- what clipping asks -------------------------------------------------------------------------
 
-/** Sets the function that clipping asks: it returns true if an open scope will unscale the gradient
- * of a leaf, or of a master, at its end. Called by mixed precision before its first scope. */
-MZ_API void set_scope_query(bool (*query)(const Tensor& leaf)) noexcept;
-
-/** Sets the function that clipping calls for a gradient that was not unscaled. It logs once for
- * each GradScaler of this thread from whose loss a backward pass ran since its last update().
- * Called by the first GradScaler. */
-MZ_API void set_scaled_gradient_sink(void (*sink)(std::string_view op,
-                                                  const Tensor& leaf)) noexcept;
+/** Sets the function that clipping calls with its name and each parameter or master. It throws for
+ *  a gradient that an open scope will unscale, and logs one that a GradScaler has not unscaled.
+ *  Called by mixed precision when it first scales a loss. */
+MZ_API void set_clip_check(void (*check)(std::string_view op, const Tensor& leaf)) noexcept;
 
 }  // namespace mezzo::optim

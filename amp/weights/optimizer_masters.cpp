@@ -19,16 +19,6 @@ namespace mezzo::amp {
 using optim::Optimizer;
 using optim::Slot;
 
-Device device_of_params(const Optimizer& optimizer) {
-  std::optional<Device> device;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const Slot& slot : optimizer.slots(group)) {
-      const Device here = slot.param.device();
-      device = device.value_or(here) == here ? here : cpu;
-    }
-  return device.value_or(cpu);
-}
-
 namespace {
 
 [[noreturn]] void refuse_outside(std::string_view op) {
@@ -83,30 +73,30 @@ GradientFate fate_of(const Tensor& param) {
 }  // namespace
 
 void sync_masters_gradients(Optimizer& optimizer, std::string_view op) {
-  each_slot(optimizer, [&](const Slot& slot) {
-    if (!through_master(slot) || !is_from_scope(slot.master)) return;
+  for (const Slot& slot : optimizer.slots()) {
+    if (!through_master(slot) || !is_from_scope(slot.master)) continue;
     const GradientFate fate = fate_of(slot.param);
-    if (fate == GradientFate::same) return;
+    if (fate == GradientFate::same) continue;
     if (fate == GradientFate::removed || fate == GradientFate::zero) {
       if (find_grad_state(slot.master)) slot.master.set_grad({});
     } else if (!op.empty()) {
       if (fate == GradientFate::outside) refuse_outside(op);
       refuse_write(slot.param, op);
     }
-  });
+  }
 }
 
 void set_zero_gradients(Optimizer& optimizer) {
   const NoGradNoCasts plain_ops;
-  each_slot(optimizer, [](const Slot& slot) {
+  for (const Slot& slot : optimizer.slots()) {
     if (!through_master(slot) || slot.master.grad().defined() ||
         gradient_scale(slot.param) != GradientScale::zero)
-      return;
+      continue;
     const Tensor zeros = zeros_like(slot.master);
     zeros.impl()->storage->set_category(MemoryCategory::gradients);
     slot.master.set_grad(zeros);
     mark_gradient(slot.master, GradientScale::unscaled);
-  });
+  }
 }
 
 Tensor masters_gradient(const Tensor& param, const Tensor& master) {
@@ -133,10 +123,9 @@ void create_master(Slot& slot, MasterChanges& changes) {
 void bring_masters_up_to_date(const SessionCore& core, Optimizer& optimizer,
                               MasterChanges& changes) {
   if (!core.properties.masters()) return;
-  each_slot(optimizer, [&](Slot& slot) {
-    create_masters(core, {&slot, 1}, changes);
+  create_masters(core, optimizer.slots(), changes);
+  for (const Slot& slot : optimizer.slots())
     if (through_master(slot)) changes.reconcile(slot.param);
-  });
 }
 
 void bring_masters_up_to_date(SessionCore& core, Optimizer& optimizer) {
@@ -154,29 +143,27 @@ void SavedMasters::create(SessionCore& core, Optimizer& optimizer, const mezzo::
                           const optim::Names& names) {
   if (!core.properties.masters()) return;
   MasterChanges& changes = changes_.emplace_back(core.masters);
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    create_masters(core, optimizer.slots(group), changes);
+  create_masters(core, optimizer.slots(), changes);
   std::unordered_map<const TensorImpl*, std::string_view> name_of;
   for (const optim::NamedTensor& entry : names) name_of.emplace(entry.tensor.impl(), entry.name);
-  each_slot(optimizer, [&](Slot& slot) {
+  for (Slot& slot : optimizer.slots()) {
     const auto name = name_of.find(slot.param.impl());
-    if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) return;
+    if (slot.master.defined() || !is_low(slot.param.dtype()) || name == name_of.end()) continue;
     if (saved.tensors.contains(str(name->second, ".master"))) create_master(slot, changes);
-  });
+  }
   changes.commit();
 }
 
 void drop_masters_gradients(Optimizer& optimizer) {
-  each_slot(optimizer, [](Slot& slot) {
+  for (const Slot& slot : optimizer.slots())
     if (through_master(slot)) slot.master.set_grad({});
-  });
 }
 
 void masters_in_step(SessionCore& core, Optimizer& optimizer) {
-  each_slot(optimizer, [&](Slot& slot) {
-    if (!through_master(slot)) return;
-    if (Master* master = core.masters.find(slot.param)) master->in_step();
-  });
+  for (const Slot& slot : optimizer.slots()) {
+    Master* const master = through_master(slot) ? core.masters.find(slot.param) : nullptr;
+    if (master) master->in_step();
+  }
 }
 
 std::vector<Tensor> master_params(Optimizer& optimizer) {

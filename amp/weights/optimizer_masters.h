@@ -12,17 +12,9 @@
 
 namespace mezzo::amp {
 
-/** Calls f with each slot of an optimizer. */
-template <class Optimizer, class F> void each_slot(Optimizer& optimizer, const F& f) {
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (auto& slot : optimizer.slots(group)) f(slot);
-}
-
 /** Returns true for a 16-bit parameter that is updated through its master. */
 inline bool through_master(const optim::Slot& slot) { return slot.master.defined(); }
 
-/** Returns the device of all parameters; the CPU if they are on several. */
-Device device_of_params(const optim::Optimizer& optimizer);
 /** Removes the gradients of masters whose parameters' gradients the program has removed or set to
  *  zero since. Errors: StateError in the name of `op`, if that is given, if a 16-bit parameter has
  * a gradient that no scope has unscaled, or one that the program has written to. */
