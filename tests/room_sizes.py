@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # room: files, lines of code, types
 BUDGETS = {
-    'tensor': (490, 41650, 1425),
+    'tensor': (490, 41710, 1425),
     'autograd': (30, 2200, 50),
     'optim': (85, 6020, 250),
     'nn': (140, 10800, 360),
