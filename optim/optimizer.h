@@ -12,7 +12,6 @@
 
 #include "state_dict.h"
 #include "step/step_record.h"
-#include "step/step_result.h"
 #include "step/tensor_list.h"
 
 namespace mezzo::optim {
