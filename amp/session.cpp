@@ -12,7 +12,7 @@
 #include "diagnose/explain.h"
 #include "scaling/scale_loss.h"
 #include "weights/conversion.h"
-#include "weights/optimizer_masters.h"
+#include "weights/master.h"
 
 namespace mezzo::amp {
 

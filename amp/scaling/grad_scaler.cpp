@@ -7,7 +7,7 @@
 #include "../../autograd/hooks.h"
 #include "../../tensor/core/dispatch.h"
 #include "../../tensor/text/text.h"
-#include "../weights/optimizer_masters.h"
+#include "../session_core.h"
 #include "gradients.h"
 #include "scale.h"
 #include "scale_loss.h"

@@ -12,7 +12,7 @@
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../session_core.h"
-#include "../weights/optimizer_masters.h"
+#include "../weights/master.h"
 
 namespace mezzo::amp {
 
@@ -538,7 +538,8 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
   if (pending)
     for (const Slot& slot : optimizer.slots())
       if (gradient_receiver(slot.param)) slot.param.set_grad({});
-  drop_masters_gradients(optimizer);
+  for (const Slot& slot : optimizer.slots())
+    if (through_master(slot)) slot.master.set_grad({});
   forget_gradients();
 }
 

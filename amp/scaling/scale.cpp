@@ -238,25 +238,15 @@ bool LossScaler::is_pending(const optim::FoundInf& found_inf) const {
   return found_inf.word.defined() && pending_.word.is_same(found_inf.word);
 }
 
-/** Makes the end of a step work on the scale on its device. */
-void LossScaler::attach(optim::StepEnd& end) const {
-  end.scale = static_cast<ScaleState*>(memory_.raw_data());
-  end.scale32 = scale32_.data<float>();
-  end.scale64 = scale64_.data<double>();
-}
-
-void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
-  call.end.found_inf = found_inf.data();
+/** Makes the end of a step work on the scale, on its device. */
+void LossScaler::attach(optim::StepEnd& end) {
   if (device_ == cpu) {
-    version_ += call.end.completes ? 1 : 0;
-    const ScaleState former = state_;
-    call.end.scale = &state_;
-    optim::step_kernel(DeviceKind::cpu)(call, cpu);
-    return note_change(former);
+    end.scale = &state_;
+    return;
   }
   follow_host();
-  if (call.end.completes) compute_late_results_of(scale32_);
-  if (call.end.completes && use_.use_count() > 1) {
+  if (end.completes) compute_late_results_of(scale32_);
+  if (end.completes && use_.use_count() > 1) {
     if (Capture::current())
       fail<Unsupported>(
           "amp::scale_loss",
@@ -264,9 +254,18 @@ void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
            .hint = "close one before the next begins, or give them loss_ids of their own"});
     allocate_scales(device_);
   }
+  end.scale = static_cast<ScaleState*>(memory_.raw_data());
+  end.scale32 = scale32_.data<float>();
+  end.scale64 = scale64_.data<double>();
+}
+
+void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
+  const ScaleState former = state_;
+  call.end.found_inf = found_inf.data();
   attach(call.end);
   optim::step_kernel(device_.kind)(call, device_);
   ended(call.end);
+  if (device_ == cpu) note_change(former);
 }
 
 void LossScaler::defer(const optim::FoundInf& found_inf) {
@@ -300,11 +299,9 @@ void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
   if (device_ == cpu || end.found_inf == nullptr || found_inf.word.device() != device_ ||
       found_inf.data() != end.found_inf || (completes && use_.use_count() > 1))
     return;
-  follow_host();
-  if (completes) compute_late_results_of(scale32_);
-  attach(end);
   end.notes = end.completes = end.any = completes;
   end.resets = true;
+  attach(end);
 }
 
 void LossScaler::ended(const optim::StepEnd& end) {
@@ -313,7 +310,7 @@ void LossScaler::ended(const optim::StepEnd& end) {
     use_.reset();
   }
   if (pending_.data() == end.found_inf) pending_ = {};
-  if (!Capture::current()) ahead_ = true;
+  if (device_ != cpu && !Capture::current()) ahead_ = true;
 }
 
 }  // namespace mezzo::amp

@@ -13,7 +13,7 @@
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../session_core.h"
-#include "../weights/optimizer_masters.h"
+#include "../weights/master.h"
 #include "gradients.h"
 
 namespace mezzo::amp {
