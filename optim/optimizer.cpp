@@ -124,6 +124,15 @@ std::vector<Tensor> Optimizer::params() const {
   return out;
 }
 
+std::span<Slot> Optimizer::slots() { return slots_; }
+std::span<const Slot> Optimizer::slots() const { return slots_; }
+std::span<Slot> Optimizer::slots(std::size_t group) {
+  return slots().first(ends_[group]).subspan(begin_of(group));
+}
+std::span<const Slot> Optimizer::slots(std::size_t group) const {
+  return slots().first(ends_[group]).subspan(begin_of(group));
+}
+
 double Optimizer::lr(std::size_t group) const {
   if (group >= num_groups())
     fail<IndexError>(

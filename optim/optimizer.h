@@ -221,17 +221,13 @@ class MZ_API Optimizer {
   /** Returns the counters, learning rates and results in the memory of the device that updates. */
   StepState& step_state() const { return *step_state_; }
   /** Returns the parameters of all groups, one group after the other, with masters and states. */
-  std::span<Slot> slots() { return slots_; }
+  std::span<Slot> slots();
   /** As above, read-only. */
-  std::span<const Slot> slots() const { return slots_; }
+  std::span<const Slot> slots() const;
   /** Returns the parameters of a group. Does not check `group`. */
-  std::span<Slot> slots(std::size_t group) {
-    return slots().subspan(begin_of(group), ends_[group] - begin_of(group));
-  }
+  std::span<Slot> slots(std::size_t group);
   /** As above, read-only. */
-  std::span<const Slot> slots(std::size_t group) const {
-    return slots().subspan(begin_of(group), ends_[group] - begin_of(group));
-  }
+  std::span<const Slot> slots(std::size_t group) const;
   /** Returns the hooks; null without mixed precision. */
   OptimizerHooks* hooks() const { return hooks_.get(); }
   /** Sets the hooks, or removes them with null. Calls detached() of the former hooks. */
