@@ -272,23 +272,6 @@ std::vector<ParamUpdate> Optimizer::collect() {
 
 namespace {
 
-/** Makes `factor` clip the gradients, as one vector, to max_norm. It points to their norm in the
- *  returned tensor, which must outlive it. */
-[[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, Factor& factor) {
-  std::vector<Tensor> grads;
-  for (const ParamUpdate& u : updates) grads.push_back(u.tensors[kGrad]);
-  const Tensor norm = norms(grads, {.inv_scale = factor}).total;
-  factor.norm = norm.data<double>();
-  factor.max_norm = max_norm;
-  factor.norm_is_f32 = std::none_of(grads.begin(), grads.end(),
-                                    [](const Tensor& g) { return g.dtype() == DType::f64; });
-  return norm;
-}
-
-}  // namespace
-
-namespace {
-
 /** Lets an update read and unscale gradients that are still scaled, if all are of one scope. Others
  *  are written when their memory is first used. */
 class ScaledReads {
@@ -343,7 +326,11 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
   const ScaledReads scaled_reads(updates, call);
   step_state_->start(updates);
   Tensor norm;
-  if (options.max_norm) norm = clip(updates, *options.max_norm, call.inv_scale);
+  if (options.max_norm) {
+    std::vector<Tensor> grads;
+    for (const ParamUpdate& u : updates) grads.push_back(u.tensors[kGrad]);
+    norm = clip_by_norm(grads, *options.max_norm, call.inv_scale);
+  }
   // Allocated before anything changes.
   const std::vector<StepCall> count = step_state_->count_of(updates, found_inf);
   StepEnd end = count.back().end;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -90,7 +91,12 @@ class LateGradients final : public std::enable_shared_from_this<LateGradients> {
   std::size_t next_ = 0;                                // index in all_ of the next of these
 };
 
-// ---- what clipping asks -------------------------------------------------------------------------
+// ---- clipping -----------------------------------------------------------------------------------
+
+/** Makes `factor` clip the gradients times `factor`, as one vector, to max_norm. It points to their
+ *  p-norm in the returned tensor (f64, 0-dim), which must outlive it. Errors: as norms(). */
+[[nodiscard]] Tensor clip_by_norm(std::span<const Tensor> grads, double max_norm, Factor& factor,
+                                  double p = 2);
 
 /** Sets the function that clipping calls with its name and each parameter or master. It throws for
  *  a gradient that an open scope will unscale, and logs one that a GradScaler has not unscaled.

@@ -19,18 +19,13 @@ struct LateResult final : LateWrite {
     Capture::require_prepared(texts.op, is_usable() || !Capture::current(in[0].device()),
                               texts.read);
     require_unmodified();
-    Tensor y = over(Ref<Storage>(&storage));
+    Tensor y = result_over(Ref<Storage>(&storage));
     info->kernel[static_cast<std::size_t>(in[0].device().kind)](*info, in, {&y, 1}, attrs.get());
   }
 
   /** Returns the result as a tensor over a storage. */
-  Tensor over(Ref<Storage> storage) const {
-    const auto impl = make_ref<TensorImpl>();
-    impl->storage = std::move(storage);
-    impl->shape = in[0].shape();
-    impl->strides = contiguous_strides(in[0].shape());
-    impl->refresh();
-    return Tensor(impl);
+  Tensor result_over(Ref<Storage> storage) const {
+    return over(std::move(storage), DType::f32, in[0].shape(), contiguous_strides(in[0].shape()));
   }
 
   void require_unmodified() const {
@@ -103,6 +98,18 @@ class LateResults final : public CaptureParticipant {
 
 }  // namespace
 
+Tensor over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
+            std::int64_t offset) {
+  const auto impl = make_ref<TensorImpl>();
+  impl->storage = std::move(storage);
+  impl->dtype = dtype;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->refresh();
+  return Tensor(impl);
+}
+
 bool can_be_late(const Tensor& x) {
   return !x.impl()->storage->is_exposed() && !current_queue(x.device()) && !needs_single_ops();
 }
@@ -118,7 +125,8 @@ Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<c
   late->texts = texts;
   late->version = x.version();
   late->capture = Capture::current(x.device());
-  Tensor y = late->over(make_ref<Storage>(static_cast<std::size_t>(x.numel()) * sizeof(float),
+  Tensor y =
+      late->result_over(make_ref<Storage>(static_cast<std::size_t>(x.numel()) * sizeof(float),
                                           x.device(), std::static_pointer_cast<LateWrite>(late)));
   late->result = y.impl()->storage.get();
   if (late->capture || in.size() > 1) LateResults::all()->add(late);
