@@ -12,7 +12,7 @@
 #include "diagnose/explain.h"
 #include "scaling/scale_loss.h"
 #include "weights/conversion.h"
-#include "weights/optimizer_masters.h"
+#include "weights/master.h"
 
 namespace mezzo::amp {
 
@@ -74,17 +74,17 @@ std::string name_in(const ModelList& models, const Tensor& param) {
   return {};
 }
 
-/** Calls f with each parameter of an optimizer. */
-template <class F> void each_param(const optim::Optimizer& optimizer, const F& f) {
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const optim::Slot& slot : optimizer.slots(group)) f(slot.param);
+/** Returns the parameters of optimizers. */
+std::unordered_set<const TensorImpl*> params_of(const OptimizerList& optimizers) {
+  std::unordered_set<const TensorImpl*> params;
+  for (const optim::Optimizer* optimizer : optimizers)
+    for (const optim::Slot& slot : optimizer->slots()) params.insert(slot.param.impl());
+  return params;
 }
 
 /** Throws for a parameter that joined a model after its optimizer was made, and is in none. */
 void refuse_late(const ModelList& models, const OptimizerList& optimizers) {
-  std::unordered_set<const TensorImpl*> held;
-  for (const optim::Optimizer* optimizer : optimizers)
-    each_param(*optimizer, [&](const Tensor& param) { held.insert(param.impl()); });
+  const std::unordered_set<const TensorImpl*> held = params_of(optimizers);
   for (const LateLeaf& late :
        late_leaves([&](const Tensor& leaf) { return held.count(leaf.impl()) > 0; })) {
     const std::string name = name_in(models, late.leaf);
@@ -104,9 +104,8 @@ void refuse_late(const ModelList& models, const OptimizerList& optimizers) {
  *  parameters to train, but none in an optimizer. Optimizers of tensors that belong to no model,
  *  and optimizers of further models, are right. */
 void refuse_foreign(const ModelList& models, const OptimizerList& optimizers) {
-  std::unordered_set<const TensorImpl*> held, in_models;
-  for (const optim::Optimizer* optimizer : optimizers)
-    each_param(*optimizer, [&](const Tensor& param) { held.insert(param.impl()); });
+  const std::unordered_set<const TensorImpl*> held = params_of(optimizers);
+  std::unordered_set<const TensorImpl*> in_models;
   const nn::Module* untrained = nullptr;
   for (const nn::Module* model : models) {
     bool any_to_train = false, any_held = false;
@@ -121,10 +120,10 @@ void refuse_foreign(const ModelList& models, const OptimizerList& optimizers) {
   for (const optim::Optimizer* optimizer : optimizers) {
     bool any_of_models = false;
     Tensor foreign;
-    each_param(*optimizer, [&](const Tensor& param) {
-      any_of_models = any_of_models || in_models.count(param.impl()) > 0;
-      if (param.impl()->is_parameter && !foreign.defined()) foreign = param;
-    });
+    for (const optim::Slot& slot : optimizer->slots()) {
+      any_of_models = any_of_models || in_models.count(slot.param.impl()) > 0;
+      if (slot.param.impl()->is_parameter && !foreign.defined()) foreign = slot.param;
+    }
     if (any_of_models || !foreign.defined()) continue;
     const nn::NamedTensor first = untrained->named_parameters()[0];
     fail<ValueError>(kInitialize,
@@ -146,15 +145,13 @@ void check_optimizers(const ModelList& models, const OptimizerList& optimizers) 
           {.what = "A given optimizer should only be passed through amp::initialize once",
            .got = std::string(optimizer->type_name()),
            .hint = "close its session first"});
-    for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
-      AmpOptimizerState::require_own(kInitialize, nullptr, optimizer->slots(group),
-                                     [&](const Tensor& param) { return name_in(models, param); });
-    for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
-      for (const optim::Slot& slot : optimizer->slots(group))
-        if (slot.master.defined())
-          fail<StateError>(kInitialize,
-                           {.what = "an optimizer has its own masters",
-                            .got = str(optimizer->type_name(), " with a master of ", slot.param)});
+    AmpOptimizerState::require_own(kInitialize, nullptr, optimizer->slots(),
+                                   [&](const Tensor& param) { return name_in(models, param); });
+    for (const optim::Slot& slot : optimizer->slots())
+      if (slot.master.defined())
+        fail<StateError>(kInitialize,
+                         {.what = "an optimizer has its own masters",
+                          .got = str(optimizer->type_name(), " with a master of ", slot.param)});
   }
   if (late_leaves_exist()) refuse_late(models, optimizers);
   refuse_foreign(models, optimizers);
@@ -183,11 +180,9 @@ void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& 
   core->optimizers.push_back(state.get());
   optimizer.attach(state);
   MasterChanges changes(core->masters);
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    create_masters(*core, optimizer.slots(group), changes);
+  create_masters(*core, optimizer.slots(), changes);
   changes.commit();
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    state->hold(optimizer.slots(group));
+  state->hold(optimizer.slots());
 }
 
 /** Returns the device of the models' first parameter; the CPU without one. */
@@ -200,9 +195,8 @@ Device device_of(const ModelList& models) {
 /** Drops the gradients of 16-bit parameters with a master: they start without one. */
 void drop_gradients(const OptimizerList& optimizers) {
   for (optim::Optimizer* optimizer : optimizers)
-    for (std::size_t group = 0; group < optimizer->num_groups(); ++group)
-      for (const optim::Slot& slot : optimizer->slots(group))
-        if (slot.master.defined()) slot.param.set_grad({});
+    for (const optim::Slot& slot : optimizer->slots())
+      if (slot.master.defined()) slot.param.set_grad({});
 }
 
 /** Removes everything that a session attached. Does not allocate. */

@@ -12,13 +12,12 @@ void StepWork::add_update(const optim::Optimizer& optimizer) {
                        : 0;
   };
   double total = 0;
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const optim::Slot& slot : optimizer.slots(group)) {
-      // The old and the new value, and the gradient.
-      total += 2 * bytes(slot.target()) + bytes(slot.param);
-      if (slot.master.defined()) total += bytes(slot.param);  // the 16-bit copy
-      for (const Tensor& state : slot.state) total += 2 * bytes(state);
-    }
+  for (const optim::Slot& slot : optimizer.slots()) {
+    // The old and the new value, and the gradient.
+    total += 2 * bytes(slot.target()) + bytes(slot.param);
+    if (slot.master.defined()) total += bytes(slot.param);  // the 16-bit copy
+    for (const Tensor& state : slot.state) total += 2 * bytes(state);
+  }
   add({0, total}, f32);
 }
 

@@ -12,10 +12,6 @@ template <AdamKind kKind> void AdamRuleOf<kKind>::check(const Options& options) 
   if (kKind == AdamKind::fused) check.without_amsgrad(options.amsgrad);
 }
 
-template <AdamKind kKind> AdamOptions AdamRuleOf<kKind>::common(const Options& options) {
-  return with_fields<AdamRuleOf, AdamOptions>(options);
-}
-
 template class OptimizerOf<AdamRuleOf<AdamKind::adam>>;
 template class OptimizerOf<AdamRuleOf<AdamKind::adam_w>>;
 template class OptimizerOf<AdamRuleOf<AdamKind::fused>>;

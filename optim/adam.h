@@ -62,8 +62,6 @@ template <AdamKind kKind> struct MZ_API AdamRuleOf {
   static unsigned kept_states(const Options& o) { return o.amsgrad ? 7 : 3; }
   /** Throws ValueError for an option out of range. */
   static void check(const Options& options);
-  /** Returns the options in the type that the formula takes. */
-  static AdamOptions common(const Options& options);
   /** Calls `visit` with the name of each option, a reference to it, and whether the state dict has
    *  it: it lacks what only few programs set, as those of before the option existed do. */
   template <class AnyOptions, class Visit> static void fields(AnyOptions& o, const Visit& visit) {

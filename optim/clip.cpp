@@ -17,8 +17,7 @@ namespace mezzo::optim {
 
 namespace {
 
-std::atomic<bool (*)(const Tensor&)> scope_query = nullptr;
-std::atomic<void (*)(std::string_view, const Tensor&)> scaled_gradient_sink = nullptr;
+std::atomic<void (*)(std::string_view, const Tensor&)> clip_check = nullptr;
 
 /** Returns the gradients of the parameters that have one, once for each parameter. */
 std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
@@ -32,27 +31,15 @@ std::vector<Tensor> gradients_of(std::string_view op, TensorList params) {
                             .expected = "the master, whose gradient is unscaled",
                             .hint = "pass amp::master_params(optimizer)"});
     require_unscaled_gradient(p, op);
-    if (const auto in_scope = scope_query.load(); in_scope != nullptr && in_scope(p))
-      fail<StateError>(op, {.what = "gradients are still scaled: a scale_loss scope is open",
-                            .got = str("the gradient of ", p),
-                            .expected = "a call between the end of scale_loss and the step",
-                            .hint = "clip after the body of scale_loss, or within the step: "
-                                    "optimizer.step({.max_norm = ...})"});
-    if (const Tensor g = p.grad(); g.defined()) {
-      const auto note = scaled_gradient_sink.load();
-      if (note != nullptr && gradient_scale(p) == GradientScale::plain) note(op, p);
-      out.push_back(g);
-    }
+    if (const auto check = clip_check.load()) check(op, p);
+    if (const Tensor g = p.grad(); g.defined()) out.push_back(g);
   }
   return out;
 }
 
 }  // namespace
 
-void set_scope_query(bool (*query)(const Tensor&)) noexcept { scope_query = query; }
-void set_scaled_gradient_sink(void (*sink)(std::string_view, const Tensor&)) noexcept {
-  scaled_gradient_sink = sink;
-}
+void set_clip_check(void (*check)(std::string_view, const Tensor&)) noexcept { clip_check = check; }
 
 namespace {
 
@@ -66,26 +53,6 @@ std::vector<AxpbyTensors> in_place(const std::vector<Tensor>& grads) {
   return items;
 }
 
-bool any_wide(const std::vector<Tensor>& grads) {
-  return std::any_of(grads.begin(), grads.end(),
-                     [](const Tensor& g) { return g.dtype() == DType::f64; });
-}
-
-/** Clips without a host synchronisation: where the norm is small enough, gradients are multiplied
- *  by 1, which leaves them unchanged. */
-Tensor clip_on_device(const std::vector<Tensor>& grads, double max_norm, double norm_type) {
-  const bool wide = any_wide(grads);
-  const CastScope no_casts(nullptr);
-  const Tensor norm = norms(grads, {.p = norm_type}).total;
-  Factor factor;
-  factor.norm = norm.data<double>();
-  factor.max_norm = max_norm;
-  factor.norm_is_f32 = !wide;
-  Tensor rounded = norm.to(wide ? DType::f64 : DType::f32);  // allocated before gradients change
-  axpby(in_place(grads), factor, 0);
-  return rounded;
-}
-
 }  // namespace
 
 Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& options) {
@@ -95,21 +62,26 @@ Tensor clip_grad_norm(TensorList params, double max_norm, const ClipOptions& opt
     fail<ValueError>("clip_grad_norm",
                      {.what = "max_norm must not be negative", .got = str(max_norm)});
   const std::vector<Tensor> grads = gradients_of("clip_grad_norm", params);
-  if (!options.error_if_nonfinite && !grads.empty() && grads[0].device() != cpu)
-    return clip_on_device(grads, max_norm, options.norm_type);
-  const bool wide = any_wide(grads);
   const CastScope no_casts(nullptr);
-  const Tensor total = norms(grads, {.p = options.norm_type}).total;
-  Tensor norm = total.to(wide ? DType::f64 : DType::f32);
+  Factor factor;
+  const Tensor total = clip_by_norm(grads, max_norm, factor, options.norm_type);
+  // Allocated before gradients change.
+  Tensor norm = total.to(factor.norm_is_f32 ? DType::f32 : DType::f64);
+  // Without a host synchronisation: where the norm is small enough, gradients are multiplied by 1,
+  // which leaves them unchanged.
+  if (!options.error_if_nonfinite && !grads.empty() && grads[0].device() != cpu) {
+    axpby(in_place(grads), factor, 0);
+    return norm;
+  }
   const double value = norm.item<double>();
   if (options.error_if_nonfinite && !std::isfinite(value))
     fail<ValueError>("clip_grad_norm",
                      {.what = "the norm of the gradients is not finite",
                       .got = str(value),
                       .hint = "lower the learning rate, or clip with error_if_nonfinite off"});
-  const double factor = clip_factor(clipping_norm(total.item<double>(), !wide), max_norm);
-  if (factor >= 1) return norm;
-  axpby(in_place(grads), factor, 0);
+  const double number =
+      clip_factor(clipping_norm(total.item<double>(), factor.norm_is_f32), max_norm);
+  if (!(number >= 1)) axpby(in_place(grads), number, 0);
   return norm;
 }
 

@@ -285,7 +285,7 @@ StateDict LBFGS::state_dict(const Names& names) const {
   StateDict out = Optimizer::state_dict(names);
   if (!history_.prev_grad.defined()) return out;
   const NoGradNoCasts plain_ops;
-  const std::vector<std::string> keys = keys_of(names)[0];
+  const std::vector<std::string> keys = keys_of(names);
   const auto stacked = [&](Tensor Pair::* member) {
     std::vector<Tensor> rows;
     for (const Pair& pair : history_.pairs) rows.push_back(pair.*member);
@@ -379,7 +379,7 @@ std::function<void()> LBFGS::stage(const StateDict& saved, const Names& names,
                                    std::span<const std::pair<Tensor, Tensor>> incoming) {
   const NoGradNoCasts plain_ops;
   StateDict rest = saved;
-  const std::vector<std::string> keys = keys_of(names)[0];
+  const std::vector<std::string> keys = keys_of(names);
   const auto history = std::make_shared<History>(HistoryLoad(*this, rest, keys).taken());
   return [this, history, others = Optimizer::stage(rest, names, incoming)] {
     others();

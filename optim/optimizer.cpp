@@ -19,8 +19,7 @@ Optimizer::Optimizer() : step_state_(std::make_shared<StepState>(*this)) {}
 
 Optimizer::~Optimizer() {
   attach(nullptr);
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) release_leaves({&slot.param, 1});
+  for (const Slot& slot : slots_) release_leaves({&slot.param, 1});
   if (gradient_transform_) gradient_transform_->detached();
   step_state_->detach();
 }
@@ -68,8 +67,7 @@ void check_parameter(const Tensor& x, std::size_t position) {
 
 void Optimizer::add_slots(std::span<const Tensor> params) {
   std::unordered_set<const TensorImpl*> owned;
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) owned.insert({slot.param.impl(), slot.target().impl()});
+  for (const Slot& slot : slots_) owned.insert({slot.param.impl(), slot.target().impl()});
   std::unordered_set<const TensorImpl*> added;
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < params.size(); ++i) {
@@ -83,7 +81,8 @@ void Optimizer::add_slots(std::span<const Tensor> params) {
                                            .got = str(params[i])});
     slots.push_back({.param = params[i]});
   }
-  groups_.reserve(groups_.size() + 1);  // nothing may fail after before_add()
+  slots_.reserve(slots_.size() + slots.size());  // nothing may fail after before_add()
+  ends_.reserve(ends_.size() + 1);
   hold_leaves(params);
   try {
     if (hooks_) hooks_->before_add(*this, slots);
@@ -91,12 +90,13 @@ void Optimizer::add_slots(std::span<const Tensor> params) {
     release_leaves(params);
     throw;
   }
-  groups_.push_back(std::move(slots));
+  slots_.insert(slots_.end(), std::make_move_iterator(slots.begin()),
+                std::make_move_iterator(slots.end()));
+  ends_.push_back(slots_.size());
 }
 
 void Optimizer::require_parameters() const {
-  for (const std::vector<Slot>& group : groups_)
-    if (!group.empty()) return;
+  if (!slots_.empty()) return;
   fail<ValueError>(type_name(), {.what = "there are no parameters",
                                  .got = "an empty list",
                                  .expected = "the parameters of a model: model.parameters()",
@@ -105,8 +105,7 @@ void Optimizer::require_parameters() const {
 
 void Optimizer::require_late_parameters() const {
   std::unordered_set<const TensorImpl*> own;
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) own.insert(slot.param.impl());
+  for (const Slot& slot : slots_) own.insert(slot.param.impl());
   for (const LateLeaf& late :
        late_leaves([&](const Tensor& leaf) { return own.count(leaf.impl()) > 0; }))
     if (late.leaf.requires_grad() && late.leaf.grad().defined())
@@ -121,19 +120,24 @@ void Optimizer::require_late_parameters() const {
 
 std::vector<Tensor> Optimizer::params() const {
   std::vector<Tensor> out;
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) out.push_back(slot.target());
+  for (const Slot& slot : slots_) out.push_back(slot.target());
   return out;
 }
 
-std::span<Slot> Optimizer::slots(std::size_t group) { return groups_[group]; }
-std::span<const Slot> Optimizer::slots(std::size_t group) const { return groups_[group]; }
+std::span<Slot> Optimizer::slots() { return slots_; }
+std::span<const Slot> Optimizer::slots() const { return slots_; }
+std::span<Slot> Optimizer::slots(std::size_t group) {
+  return slots().first(ends_[group]).subspan(begin_of(group));
+}
+std::span<const Slot> Optimizer::slots(std::size_t group) const {
+  return slots().first(ends_[group]).subspan(begin_of(group));
+}
 
 double Optimizer::lr(std::size_t group) const {
-  if (group >= groups_.size())
+  if (group >= num_groups())
     fail<IndexError>(
         "lr",
-        {.what = "no such group", .got = str(group), .expected = str("below ", groups_.size())});
+        {.what = "no such group", .got = str(group), .expected = str("below ", num_groups())});
   return const_cast<Optimizer*>(this)->group_lr(group);
 }
 
@@ -146,7 +150,7 @@ void Optimizer::set_lr(double value, std::size_t group) {
 }
 
 void Optimizer::set_lr(double value) {
-  for (std::size_t group = 0; group < groups_.size(); ++group) set_lr(value, group);
+  for (std::size_t group = 0; group < num_groups(); ++group) set_lr(value, group);
 }
 
 // ---- gradients ----------------------------------------------------------------------------------
@@ -161,21 +165,13 @@ void Optimizer::zero_grad(bool set_to_none) {
   const TraceRange range("zero_grad");
   zero_gradients(
       [this](const auto& f) {
-        for (const std::vector<Slot>& group : groups_)
-          for (const Slot& slot : group) f(slot.param);
+        for (const Slot& slot : slots_) f(slot.param);
       },
       set_to_none);
   if (hooks_) hooks_->after_zero_grad(*this);
 }
 
 // ---- the step -----------------------------------------------------------------------------------
-
-bool Optimizer::any_requires_grad() const {
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group)
-      if (slot.param.requires_grad()) return true;
-  return false;
-}
 
 namespace {
 
@@ -227,16 +223,16 @@ unsigned Optimizer::states_of(std::size_t group, const Slot& slot) const {
 Tensor Optimizer::gradient_of(const Slot& slot) const { return slot.target().grad(); }
 
 ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
-  Slot& slot = groups_[group][index];
+  Slot& slot = slots_[index];
   const Tensor& target = slot.target();
   ParamUpdate update{.slot = &slot, .group = group, .index = index, .tensors = {target, grad}};
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
-    fail<ShapeError>(
-        str(type_name(), ".step"),
-        {.what = str("the gradient of parameter ", index, " of group ", group, " does not fit it"),
-         .got = str(grad, " for ", target),
-         .expected = "one shape and device",
-         .hint = "move the model first, then make the optimizer"});
+    fail<ShapeError>(str(type_name(), ".step"),
+                     {.what = str("the gradient of parameter ", index - begin_of(group),
+                                  " of group ", group, " does not fit it"),
+                      .got = str(grad, " for ", target),
+                      .expected = "one shape and device",
+                      .hint = "move the model first, then make the optimizer"});
   if (slot.master.defined())
     update.tensors[kLowCopy] = slot.param;
   else if (hooks_)
@@ -262,34 +258,17 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
 
 std::vector<ParamUpdate> Optimizer::collect() {
   std::vector<ParamUpdate> updates;
-  for (std::size_t group = 0; group < groups_.size(); ++group)
-    for (std::size_t i = 0; i < groups_[group].size(); ++i)
-      if (const Tensor grad = gradient_of(groups_[group][i]); grad.defined()) {
-        const Slot& slot = groups_[group][i];
-        require_reduced(slot.param, type_name(), "leave no_sync before the last backward");
-        if (!slot.master.defined())
-          require_unscaled_gradient(slot.param, str(type_name(), ".step"));
-        updates.push_back(prepare(group, i, grad));
-      }
+  for (std::size_t group = 0; group < num_groups(); ++group)
+    for (std::size_t i = begin_of(group); i < ends_[group]; ++i) {
+      const Slot& slot = slots_[i];
+      const Tensor grad = gradient_of(slot);
+      if (!grad.defined()) continue;
+      require_reduced(slot.param, type_name(), "leave no_sync before the last backward");
+      if (!slot.master.defined()) require_unscaled_gradient(slot.param, str(type_name(), ".step"));
+      updates.push_back(prepare(group, i, grad));
+    }
   return updates;
 }
-
-namespace {
-
-/** Makes `factor` clip the gradients, as one vector, to max_norm. It points to their norm in the
- *  returned tensor, which must outlive it. */
-[[nodiscard]] Tensor clip(std::span<const ParamUpdate> updates, double max_norm, Factor& factor) {
-  std::vector<Tensor> grads;
-  for (const ParamUpdate& u : updates) grads.push_back(u.tensors[kGrad]);
-  const Tensor norm = norms(grads, {.inv_scale = factor}).total;
-  factor.norm = norm.data<double>();
-  factor.max_norm = max_norm;
-  factor.norm_is_f32 = std::none_of(grads.begin(), grads.end(),
-                                    [](const Tensor& g) { return g.dtype() == DType::f64; });
-  return norm;
-}
-
-}  // namespace
 
 namespace {
 
@@ -331,7 +310,8 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
   const NoGradNoCasts plain_ops;
   std::vector<ParamUpdate> updates = collect();
   if (updates.empty()) {
-    if (!any_requires_grad()) return StepResult::no_grads;
+    if (!any_slot(*this, [](const Slot& slot) { return slot.param.requires_grad(); }))
+      return StepResult::no_grads;
     fail<StateError>(
         str(type_name(), ".step"),
         {.what = "no parameter has a gradient",
@@ -346,7 +326,11 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
   const ScaledReads scaled_reads(updates, call);
   step_state_->start(updates);
   Tensor norm;
-  if (options.max_norm) norm = clip(updates, *options.max_norm, call.inv_scale);
+  if (options.max_norm) {
+    std::vector<Tensor> grads;
+    for (const ParamUpdate& u : updates) grads.push_back(u.tensors[kGrad]);
+    norm = clip_by_norm(grads, *options.max_norm, call.inv_scale);
+  }
   // Allocated before anything changes.
   const std::vector<StepCall> count = step_state_->count_of(updates, found_inf);
   StepEnd end = count.back().end;
@@ -371,8 +355,8 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
  *  and all gradients are on the device. */
 bool Optimizer::device_can_decide(Device device) const {
   bool any = false;
-  for (std::size_t group = 0; group < groups_.size(); ++group)
-    for (const Slot& slot : groups_[group]) {
+  for (std::size_t group = 0; group < num_groups(); ++group)
+    for (const Slot& slot : slots(group)) {
       const Tensor grad = gradient_of(slot);
       if (!grad.defined()) continue;
       any = true;
@@ -431,8 +415,7 @@ void Optimizer::begin_step() {
 
 void Optimizer::end_step() {
   step_state_->count_on_host(false);
-  for (std::vector<Slot>& group : groups_)
-    for (Slot& slot : group) ++slot.steps;
+  for (Slot& slot : slots_) ++slot.steps;
   last_result_ = StepResult::stepped;
   step_state_->finish(false);
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, StepResult::stepped); });
@@ -462,12 +445,11 @@ void Optimizer::written() {
   const auto note = [](const Tensor& x) {
     if (x.defined()) x.impl()->storage->bump_version();
   };
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) {
-      note(slot.param);
-      note(slot.master);
-      for (const Tensor& state : slot.state) note(state);
-    }
+  for (const Slot& slot : slots_) {
+    note(slot.param);
+    note(slot.master);
+    for (const Tensor& state : slot.state) note(state);
+  }
 }
 
 }  // namespace mezzo::optim

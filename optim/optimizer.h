@@ -12,7 +12,6 @@
 
 #include "state_dict.h"
 #include "step/step_record.h"
-#include "step/step_result.h"
 #include "step/tensor_list.h"
 
 namespace mezzo::optim {
@@ -59,7 +58,7 @@ struct MZ_API StateSpec {
 struct MZ_API ParamUpdate {
   Slot* slot;            // the parameter; never null
   std::size_t group;     // index of its group
-  std::size_t index;     // in its group
+  std::size_t index;     // of its slot, over all groups
   TensorTuple tensors;   // as UpdateList; a transform may replace the gradient
   bool fresh = false;    // the states are new
   UpdateTime time = {};  // its rate and counter, on the device of the gradient
@@ -116,6 +115,8 @@ class MZ_API OptimizerHooks {
   virtual void capture_abandoned(Optimizer&) noexcept {}
   /** The optimizer is being destroyed, or other hooks replace these. */
   virtual void detached(Optimizer&) noexcept {}
+
+  std::int64_t other_skips = 0;  // consecutive ones of an observer, kept while another observes
 };
 
 /** Observes the steps of an optimizer; see Optimizer::add_step_hook. */
@@ -167,7 +168,7 @@ class MZ_API Optimizer {
   void refuse_closure(std::string_view op) const;
 
   /** Returns the number of parameter groups. */
-  std::size_t num_groups() const { return groups_.size(); }
+  std::size_t num_groups() const { return ends_.size(); }
   /** Returns the learning rate of a group. Errors: IndexError. */
   double lr(std::size_t group = 0) const;
   /** Sets the learning rate of a group. Errors: IndexError; ValueError unless finite and
@@ -219,7 +220,11 @@ class MZ_API Optimizer {
   void sync_to_host() const;
   /** Returns the counters, learning rates and results in the memory of the device that updates. */
   StepState& step_state() const { return *step_state_; }
-  /** Returns the parameters of a group, with masters and states. Does not check `group`. */
+  /** Returns the parameters of all groups, one group after the other, with masters and states. */
+  std::span<Slot> slots();
+  /** As above, read-only. */
+  std::span<const Slot> slots() const;
+  /** Returns the parameters of a group. Does not check `group`. */
   std::span<Slot> slots(std::size_t group);
   /** As above, read-only. */
   std::span<const Slot> slots(std::size_t group) const;
@@ -264,8 +269,8 @@ class MZ_API Optimizer {
    *  if `apply`. Errors: ValueError. */
   virtual void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) = 0;
 
-  /** Returns the key of each parameter in a state_dict, by group. Errors: as state_dict. */
-  std::vector<std::vector<std::string>> keys_of(const Names& names) const;
+  /** Returns the key of each parameter in a state_dict. Errors: as state_dict. */
+  std::vector<std::string> keys_of(const Names& names) const;
   /** Calls the hooks that observe a step, for a derived class with a step of its own. */
   void begin_step();
   /** Counts a step on the host and calls the hooks, at its end. */
@@ -276,10 +281,10 @@ class MZ_API Optimizer {
   friend class CapturedSteps;
   friend class StepState;
   std::vector<ParamUpdate> collect();
+  std::size_t begin_of(std::size_t group) const { return group == 0 ? 0 : ends_[group - 1]; }
   ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
   /** Returns the states of a parameter, as kept_states() without those that do not apply to it. */
   unsigned states_of(std::size_t group, const Slot& slot) const;
-  bool any_requires_grad() const;
   void require_late_parameters() const;
   bool device_can_decide(Device device) const;
   StepResult update_parameters(const StepOptions& options, const FoundInf& found_inf);
@@ -288,12 +293,20 @@ class MZ_API Optimizer {
   /** Bumps the versions of all parameters and states after a replay wrote them. */
   void written();
 
-  std::vector<std::vector<Slot>> groups_;
+  std::vector<Slot> slots_;        // of all groups
+  std::vector<std::size_t> ends_;  // of each group, in slots_
   std::shared_ptr<OptimizerHooks> hooks_;
   std::vector<std::weak_ptr<StepHook>> step_hooks_;
   GradientTransform* gradient_transform_ = nullptr;
   StepResult::Value last_result_ = StepResult::no_grads;
   std::shared_ptr<StepState> step_state_;  // never null
 };
+
+/** Returns true if `accepts` returns true for a slot of the optimizer. */
+template <class Accepts> bool any_slot(const Optimizer& optimizer, const Accepts& accepts) {
+  for (const Slot& slot : optimizer.slots())
+    if (accepts(slot)) return true;
+  return false;
+}
 
 }  // namespace mezzo::optim

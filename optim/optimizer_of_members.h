@@ -4,6 +4,7 @@
 
 #include <array>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,12 +28,18 @@ template <class Rule, class To, class From> To with_fields(From from) {
   return to;
 }
 
+/** The options in `settings`; only its type is used. */
+template <class Options> Options options_in(const SettingsOf<Options>& settings);
+
 /** Returns the options in the type that the formula takes. */
 template <class Rule> auto common_options(const typename Rule::Options& options) {
+  using Common = decltype(options_in(std::declval<typename Rule::Update::Settings>()));
   if constexpr (requires { Rule::common(options); })
     return Rule::common(options);
-  else
+  else if constexpr (std::is_same_v<Common, typename Rule::Options>)
     return options;
+  else
+    return with_fields<Rule, Common>(options);
 }
 
 /** Returns new memory like a parameter, in its compute dtype. Errors: OutOfMemory. */

@@ -33,22 +33,19 @@ void adopt(Tensor& state, Tensor& loaded) {
 
 }  // namespace
 
-std::vector<std::vector<std::string>> Optimizer::keys_of(const Names& names) const {
+std::vector<std::string> Optimizer::keys_of(const Names& names) const {
   std::unordered_map<const TensorImpl*, const std::string*> name_of;
   for (const NamedTensor& named : names) name_of.emplace(named.tensor.impl(), &named.name);
-  std::vector<std::vector<std::string>> keys(num_groups());
-  std::size_t position = 0;
-  for (std::size_t group = 0; group < keys.size(); ++group)
-    for (const Slot& slot : slots(group)) {
-      const auto found = name_of.find(slot.param.impl());
-      if (!names.empty() && found == name_of.end())
-        fail<ValueError>("state_dict",
-                         {.what = str("parameter ", position, " of the optimizer has no name"),
-                          .got = str(slot.param),
-                          .hint = "pass the named parameters of every model it updates"});
-      keys[group].push_back(names.empty() ? str(position) : *found->second);
-      ++position;
-    }
+  std::vector<std::string> keys;
+  for (const Slot& slot : slots()) {
+    const auto found = name_of.find(slot.param.impl());
+    if (!names.empty() && found == name_of.end())
+      fail<ValueError>("state_dict",
+                       {.what = str("parameter ", keys.size(), " of the optimizer has no name"),
+                        .got = str(slot.param),
+                        .hint = "pass the named parameters of every model it updates"});
+    keys.push_back(names.empty() ? str(keys.size()) : *found->second);
+  }
   return keys;
 }
 
@@ -58,23 +55,22 @@ StateDict Optimizer::state_dict(const Names& names) const {
   sync_to_host();
   StateDict out;
   out.numbers["consecutive_skips"] = static_cast<double>(step_state_->record().consecutive_skips);
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    out.numbers[group_key(group, "size")] = static_cast<double>(groups_[group].size());
+  for (std::size_t group = 0; group < num_groups(); ++group) {
+    out.numbers[group_key(group, "size")] = static_cast<double>(slots(group).size());
     const_cast<Optimizer*>(this)->visit_options(
         group,
         [&](std::string_view option, double value) {
           return out.numbers[group_key(group, option)] = value;
         },
         false);
-    for (std::size_t i = 0; i < groups_[group].size(); ++i) {
-      const Slot& slot = groups_[group][i];
-      const std::string& key = keys[group][i];
-      if (slot.steps > 0) out.numbers[key + ".step"] = static_cast<double>(slot.steps);
-      if (slot.master.defined()) out.tensors[key + ".master"] = copy_of(slot.master);
-      for (std::size_t s = 0; s < states().size(); ++s)
-        if (slot.state[s].defined())
-          out.tensors[str(key, ".", states()[s].name)] = copy_of(slot.state[s]);
-    }
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.steps > 0) out.numbers[keys[i] + ".step"] = static_cast<double>(slot.steps);
+    if (slot.master.defined()) out.tensors[keys[i] + ".master"] = copy_of(slot.master);
+    for (std::size_t s = 0; s < states().size(); ++s)
+      if (slot.state[s].defined())
+        out.tensors[str(keys[i], ".", states()[s].name)] = copy_of(slot.state[s]);
   }
   return out;
 }
@@ -93,13 +89,14 @@ class StateLoad {
   void stage() {
     optimizer_.sync_to_host();
     skips_ = count("consecutive_skips", false);
-    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) {
+    for (std::size_t group = 0; group < optimizer_.num_groups(); ++group) {
       stage_group(group);
-      for (std::size_t i = 0; i < optimizer_.groups_[group].size(); ++i) stage_slot(group, i);
+      for (std::size_t i = optimizer_.begin_of(group); i < optimizer_.ends_[group]; ++i)
+        stage_slot(group, i);
     }
     note_unexpected();
     report();
-    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) visit_group(group);
+    for (std::size_t group = 0; group < optimizer_.num_groups(); ++group) visit_group(group);
     if (!overruled_.empty())
       notice_ = str(
           "load_state_dict: saved masters do not round to the current parameters, which are kept: ",
@@ -109,7 +106,7 @@ class StateLoad {
   /** Applies the load. Does not fail: stage() has checked and allocated everything. */
   void apply() {
     const NoGradNoCasts plain_ops;
-    for (std::size_t group = 0; group < optimizer_.groups_.size(); ++group) adopt_options(group);
+    for (std::size_t group = 0; group < optimizer_.num_groups(); ++group) adopt_options(group);
     for (Staged& staged : slots_) {
       for (std::size_t i = 0; i < staged.state.size(); ++i)
         adopt(staged.slot->state[i], staged.state[i]);
@@ -150,7 +147,7 @@ class StateLoad {
 
   void stage_group(std::size_t group) {
     const std::int64_t size = count(group_key(group, "size"), true);
-    const std::size_t present = optimizer_.groups_[group].size();
+    const std::size_t present = optimizer_.slots(group).size();
     if (saved_.numbers.count(group_key(group, "size")) > 0 &&
         static_cast<std::size_t>(size) != present)
       note(mismatched_,
@@ -198,8 +195,8 @@ class StateLoad {
   }
 
   void stage_slot(std::size_t group, std::size_t index) {
-    Slot& slot = optimizer_.groups_[group][index];
-    const std::string& key = keys_[group][index];
+    Slot& slot = optimizer_.slots_[index];
+    const std::string& key = keys_[index];
     const DType dtype = compute_dtype(slot.param.dtype());
     Staged staged{.slot = &slot, .state = {}, .master = {}, .steps = count(key + ".step", false)};
     const auto states = optimizer_.states();
@@ -237,7 +234,7 @@ class StateLoad {
   void note_unexpected() {
     if (used_ == saved_.tensors.size() + saved_.numbers.size()) return;
     std::map<std::string, bool, std::less<>> expected{{"consecutive_skips", true}};
-    for (std::size_t group = 0; group < keys_.size(); ++group) {
+    for (std::size_t group = 0; group < optimizer_.num_groups(); ++group) {
       expected[group_key(group, "size")] = true;
       expected[group_key(group, "materialize_master_grads")] = true;  // a former option of FusedSGD
       optimizer_.visit_options(
@@ -247,13 +244,12 @@ class StateLoad {
             return value;
           },
           false);
-      for (std::size_t i = 0; i < keys_[group].size(); ++i) {
-        const std::string& key = keys_[group][i];
-        for (const StateSpec& state : optimizer_.states())
-          if (state.applies_to(optimizer_.groups_[group][i].param.shape()))
-            expected[str(key, ".", state.name)] = true;
-        expected[key + ".master"] = expected[key + ".step"] = true;
-      }
+    }
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      for (const StateSpec& state : optimizer_.states())
+        if (state.applies_to(optimizer_.slots_[i].param.shape()))
+          expected[str(keys_[i], ".", state.name)] = true;
+      expected[keys_[i] + ".master"] = expected[keys_[i] + ".step"] = true;
     }
     for (const auto& [key, value] : saved_.tensors)
       if (expected.count(key) == 0) note(unexpected_, key);
@@ -280,7 +276,7 @@ class StateLoad {
 
   Optimizer& optimizer_;
   const StateDict& saved_;
-  std::vector<std::vector<std::string>> keys_;
+  std::vector<std::string> keys_;  // of all slots
   std::vector<Staged> slots_;
   std::int64_t skips_ = 0;
   std::size_t used_ = 0;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -90,16 +91,16 @@ class LateGradients final : public std::enable_shared_from_this<LateGradients> {
   std::size_t next_ = 0;                                // index in all_ of the next of these
 };
 
-// ---- what clipping asks -------------------------------------------------------------------------
+// ---- clipping -----------------------------------------------------------------------------------
 
-/** Sets the function that clipping asks: it returns true if an open scope will unscale the gradient
- * of a leaf, or of a master, at its end. Called by mixed precision before its first scope. */
-MZ_API void set_scope_query(bool (*query)(const Tensor& leaf)) noexcept;
+/** Makes `factor` clip the gradients times `factor`, as one vector, to max_norm. It points to their
+ *  p-norm in the returned tensor (f64, 0-dim), which must outlive it. Errors: as norms(). */
+[[nodiscard]] Tensor clip_by_norm(std::span<const Tensor> grads, double max_norm, Factor& factor,
+                                  double p = 2);
 
-/** Sets the function that clipping calls for a gradient that was not unscaled. It logs once for
- * each GradScaler of this thread from whose loss a backward pass ran since its last update().
- * Called by the first GradScaler. */
-MZ_API void set_scaled_gradient_sink(void (*sink)(std::string_view op,
-                                                  const Tensor& leaf)) noexcept;
+/** Sets the function that clipping calls with its name and each parameter or master. It throws for
+ *  a gradient that an open scope will unscale, and logs one that a GradScaler has not unscaled.
+ *  Called by mixed precision when it first scales a loss. */
+MZ_API void set_clip_check(void (*check)(std::string_view op, const Tensor& leaf)) noexcept;
 
 }  // namespace mezzo::optim

@@ -19,10 +19,6 @@ template <bool kFused> void SgdRuleOf<kFused>::check(const Options& o) {
                       .expected = "momentum > 0 and dampening 0"});
 }
 
-template <bool kFused> SgdOptions SgdRuleOf<kFused>::common(const Options& options) {
-  return with_fields<SgdRuleOf, SgdOptions>(options);
-}
-
 template class OptimizerOf<SgdRuleOf<false>>;
 template class OptimizerOf<SgdRuleOf<true>>;
 

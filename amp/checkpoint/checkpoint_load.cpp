@@ -8,7 +8,7 @@
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/scale_loss.h"
-#include "../weights/optimizer_masters.h"
+#include "../session_core.h"
 #include "checkpoint_parts.h"
 
 namespace mezzo::amp {

@@ -5,7 +5,6 @@
 #include "../../tensor/text/text.h"
 #include "../scaling/gradients.h"
 #include "../scaling/scale.h"
-#include "../weights/optimizer_masters.h"
 #include "nonfinite_gradient.h"
 #include "unobserved.h"
 
@@ -19,11 +18,11 @@ namespace {
 std::vector<GradientSum> gradients_to_check(const optim::Optimizer& optimizer, std::size_t index) {
   std::vector<GradientSum> gradients;
   std::size_t position = 0;
-  each_slot(optimizer, [&](const optim::Slot& slot) {
+  for (const optim::Slot& slot : optimizer.slots()) {
     const std::uint32_t number = gradient_number(index, position++);
     if (const Tensor grad = optimizer.gradient_of(slot); grad.defined())
       gradients.push_back({{grad.detach(), {}, {}, number}});
-  });
+  }
   return gradients;
 }
 

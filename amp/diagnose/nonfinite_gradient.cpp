@@ -6,7 +6,7 @@
 #include "../../optim/step/step_state.h"
 #include "../../tensor/text/text.h"
 #include "../scaling/gradients.h"
-#include "../weights/optimizer_masters.h"
+#include "../session_core.h"
 #include "unobserved.h"
 
 namespace mezzo::amp {
@@ -32,17 +32,13 @@ Shape place_in(const Tensor& x, std::int64_t element) {
 std::optional<NonfiniteGradient> gradient_at(const optim::Optimizer& optimizer,
                                              std::size_t position, NonfiniteWord word) {
   const auto* state = dynamic_cast<const AmpOptimizerState*>(optimizer.hooks());
-  std::optional<NonfiniteGradient> found;
-  std::size_t here = 0;
-  each_slot(optimizer, [&](const optim::Slot& slot) {
-    if (here++ != position) return;
-    const Tensor grad = slot.param.grad();
-    const std::string name = state ? state->core->name_of(slot.param) : "";
-    found = {name.empty() ? str("parameter ", position) : name,
-             place_in(grad.defined() ? grad : slot.param, optim::element_of(word)),
-             optim::value_of(word)};
-  });
-  return found;
+  if (position >= optimizer.slots().size()) return std::nullopt;
+  const Tensor& param = optimizer.slots()[position].param;
+  const Tensor grad = param.grad();
+  const std::string name = state ? state->core->name_of(param) : "";
+  return NonfiniteGradient{name.empty() ? str("parameter ", position) : name,
+                           place_in(grad.defined() ? grad : param, optim::element_of(word)),
+                           optim::value_of(word)};
 }
 
 }  // namespace
@@ -56,11 +52,11 @@ std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer
   const Unobserved quiet;
   std::vector<GradientSum> gradients;
   std::uint32_t position = 0;
-  each_slot(optimizer, [&](const optim::Slot& slot) {
+  for (const optim::Slot& slot : optimizer.slots()) {
     if (const Tensor grad = slot.param.grad(); grad.defined())
       gradients.push_back({{grad.detach(), {}, {}, position}});
     ++position;
-  });
+  }
   const auto found = optim::FoundInf::reset_on(cpu);
   unscale(std::move(gradients), found);
   if (!found.raised()) return std::nullopt;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "../../optim/optimizer.h"
-#include "../../optim/step/nonfinite.h"
+#include "../../optim/step/step_record.h"
 
 namespace mezzo::amp {
 

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <mutex>
-#include <thread>
 
 #include "../../autograd/hooks.h"
-#include "../../optim/scaled_gradients.h"
 #include "../../tensor/core/dispatch.h"
-#include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
-#include "../weights/optimizer_masters.h"
+#include "../session_core.h"
 #include "gradients.h"
 #include "scale.h"
 #include "scale_loss.h"
@@ -19,6 +15,7 @@
 namespace mezzo::amp {
 
 using optim::Optimizer;
+using optim::Slot;
 using optim::StepResult;
 
 // ---- options ------------------------------------------------------------------------------------
@@ -112,55 +109,12 @@ void GradScaler::require_scaled(std::string_view op) const {
   if (!used_) refuse(op, "no loss has been scaled yet", "call scaler.scale(loss).backward() first");
 }
 
-namespace {
-
-/** Warns when scaled gradients are clipped, once for each GradScaler that has scaled a loss. */
-struct ClipWarnings {
-  struct Entry {
-    std::weak_ptr<std::atomic<int>> reached;  // GradScaler::reached_
-    std::thread::id thread;
-  };
-  std::mutex mutex;
-  std::vector<Entry> scalers;
-
-  static ClipWarnings& all() {
-    static ClipWarnings warnings;
-    return warnings;
-  }
-
-  void add(const std::shared_ptr<std::atomic<int>>& reached) {
-    const std::lock_guard lock(mutex);
-    std::erase_if(scalers, [](const Entry& entry) { return entry.reached.expired(); });
-    scalers.push_back({reached, std::this_thread::get_id()});
-    optim::set_scaled_gradient_sink(
-        [](std::string_view op, const Tensor& leaf) { all().note(op, leaf); });
-  }
-
-  void note(std::string_view op, const Tensor& leaf) {
-    {
-      const std::lock_guard lock(mutex);
-      const auto removed = std::erase_if(scalers, [](const Entry& entry) {
-        const auto reached = entry.reached.lock();
-        return reached && *reached && entry.thread == std::this_thread::get_id();
-      });
-      if (removed == 0) return;
-    }
-    log_text(Severity::warning,
-             str(op,
-                 ": a GradScaler has scaled a loss, and the gradient is not unscaled; got that "
-                 "of ",
-                 leaf, ", expected scaler.unscale_(optimizer) before clipping"));
-  }
-};
-
-}  // namespace
-
 Tensor GradScaler::scale(const Tensor& x) {
   if (!enabled_) return x;
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale",
                      {.what = "expected a floating-point tensor", .got = str(x)});
-  if (!used_) ClipWarnings::all().add(reached_);
+  if (!used_) watch_clipping(reached_, nullptr);
   used_ = scaled_since_update_ = true;
   scaler_->losses.note(x, iteration_);
   return watched(scaler_->times(x), reached_);
@@ -170,15 +124,21 @@ namespace {
 
 /** Marks all gradients of the optimizer. */
 void mark_gradients(const Optimizer& optimizer, GradientScale scale) {
-  each_slot(optimizer, [&](const optim::Slot& slot) { mark_gradient(slot.param, scale); });
+  for (const Slot& slot : optimizer.slots()) mark_gradient(slot.param, scale);
 }
 
 /** Returns true if a gradient of the optimizer, or a part of it, was unscaled before. */
 bool any_unscaled(const Optimizer& optimizer) {
-  bool any = false;
-  each_slot(optimizer,
-            [&](const optim::Slot& slot) { any = any || is_unscaled(gradient_scale(slot.param)); });
-  return any;
+  return any_slot(optimizer,
+                  [](const Slot& slot) { return is_unscaled(gradient_scale(slot.param)); });
+}
+
+/** Returns the device of all parameters; the CPU if they are on several. */
+Device device_of_params(const Optimizer& optimizer) {
+  const Device device = optimizer.slots()[0].param.device();
+  const bool differs =
+      any_slot(optimizer, [&](const Slot& slot) { return !(slot.param.device() == device); });
+  return differs ? cpu : device;
 }
 
 /** Leaves only what is still scaled in x where y was unscaled before. */
@@ -198,12 +158,12 @@ void GradScaler::find_unscaled() {
     const std::optional<StepResult> result = std::exchange(state->fused_result, {});
     if (!result || !state->optimizer()) continue;
     const bool unscaled = *result == StepResult::stepped;
-    each_slot(*state->optimizer(), [&](const optim::Slot& slot) {
+    for (const Slot& slot : state->optimizer()->slots()) {
       GradientMark mark = gradient_mark(slot.param);
-      if (mark.scale != GradientScale::in_update) return;
+      if (mark.scale != GradientScale::in_update) continue;
       mark.scale = GradientScale::unscaled;
       restore_gradient(slot.param, slot.param.grad(), unscaled ? mark : GradientMark{});
-    });
+    }
   }
 }
 
@@ -211,16 +171,16 @@ void GradScaler::find_unscaled() {
  *  scaled loss. Errors: StateError. */
 void GradScaler::require_backward(std::string_view op, const Optimizer& optimizer) const {
   if (*reached_ || backward_passes() == passes_) return;
-  each_slot(optimizer, [&](const optim::Slot& slot) {
+  for (const Slot& slot : optimizer.slots()) {
     if (!slot.param.grad().defined() ||
         (is_unscaled(gradient_scale(slot.param)) && !written_since_mark(slot.param)))
-      return;
+      continue;
     fail<StateError>(
         op, {.what = "backward ran, but not from a scaled loss",
              .got = str("a gradient of ", slot.param, " that is not multiplied by the loss scale"),
              .expected = "scaler.scale(loss).backward()",
              .hint = "call zero_grad() to drop the gradients"});
-  });
+  }
 }
 
 /** Throws if a backward pass from a scaled loss has added to gradients since they were unscaled.
@@ -228,15 +188,15 @@ void GradScaler::require_backward(std::string_view op, const Optimizer& optimize
 void GradScaler::require_no_later_backward(std::string_view op,
                                            const AmpOptimizerState& state) const {
   if (*reached_ == state.reached) return;
-  each_slot(*state.optimizer(), [&](const optim::Slot& slot) {
+  for (const Slot& slot : state.optimizer()->slots()) {
     const Tensor grad = slot.param.grad();
     const GradientMark mark = gradient_mark(slot.param);
-    if (!grad.defined() || (is_unscaled(mark.scale) && mark.part.is_same(grad))) return;
+    if (!grad.defined() || (is_unscaled(mark.scale) && mark.part.is_same(grad))) continue;
     fail<StateError>(op, {.what = "backward ran after unscale_",
                           .got = str("a gradient of ", slot.param,
                                      " of which a part is multiplied by the loss scale"),
                           .expected = "unscale_ after all backward passes of the step"});
-  });
+  }
 }
 
 /** Raises the optimizer's flag for a non-finite gradient, and unscales the gradients if

@@ -12,7 +12,7 @@
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../session_core.h"
-#include "../weights/optimizer_masters.h"
+#include "../weights/master.h"
 
 namespace mezzo::amp {
 
@@ -43,18 +43,18 @@ std::vector<GradientSum> gradients_of(const Optimizer& optimizer, std::size_t in
   std::vector<GradientSum> gradients;
   std::unordered_set<const void*> seen;
   std::size_t position = 0;
-  each_slot(optimizer, [&](const Slot& slot) {
+  for (const Slot& slot : optimizer.slots()) {
     const std::size_t here = position++;
     const std::uint32_t number = gradient_number(index, here);
     const Tensor grad = slot.param.grad();
-    if (!grad.defined()) return;
+    if (!grad.defined()) continue;
     require_reduced(slot.param, op, "leave no_sync before the last backward");
     require_unscaled_gradient(slot.param, op);
     const GradientMark mark = gradient_mark(slot.param);
     const bool was_unscaled = is_unscaled(mark.scale);
     if (was_unscaled && mark.part.is_same(grad)) {
       gradients.push_back({{grad.detach(), {}, {}, number}});
-      return;
+      continue;
     }
     if (writes && grad.dtype() == f16)
       fail<DtypeError>(
@@ -68,16 +68,15 @@ std::vector<GradientSum> gradients_of(const Optimizer& optimizer, std::size_t in
     gradients.push_back({{x, part, writes ? x : Tensor{}, number}});
     if (is_shared || (writes && !same_dense_layout(grad, grad)))
       restore_gradient(slot.param, x, was_unscaled ? mark : GradientMark{});
-  });
+  }
   return gradients;
 }
 
 void add_receivers(const Optimizer& optimizer, Receivers& receivers) {
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const Slot& slot : optimizer.slots(group))
-      if (GradientReceiver* const receiver = gradient_receiver(slot.param);
-          receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
-        receivers.push_back(receiver);
+  for (const Slot& slot : optimizer.slots())
+    if (GradientReceiver* const receiver = gradient_receiver(slot.param);
+        receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
+      receivers.push_back(receiver);
 }
 
 const FoundInf& move_to(Device device, FoundInf& found_inf) {
@@ -98,12 +97,9 @@ void unscale(std::vector<GradientSum> sums, const FoundInf& found_inf) {
     for (auto item = sums.begin(); item != rest; ++item) items.push_back(item->tensors);
     const bool elsewhere = found_inf.word.defined() && device != found_inf.word.device();
     const FoundInf here = elsewhere ? FoundInf::reset_on(device) : found_inf;
-    const bool writes = std::any_of(items.begin(), items.end(),
-                                    [](const auto& item) { return item.out.defined(); });
-    if (writes)
+    if (here.word.defined() || std::any_of(items.begin(), items.end(),
+                                           [](const auto& item) { return item.out.defined(); }))
       optim::axpby(items, head.a, 1, here);
-    else if (here.word.defined())
-      optim::check_finite(items, here);
     if (elsewhere && here.raised()) {
       const NonfiniteWord first = std::max(here.location(), found_inf.location());
       upload(found_inf.word, &first, sizeof first);
@@ -178,145 +174,6 @@ bool agree(const Receivers& receivers, LossScaler& scaler, const FoundInf& found
   return has_gradients;
 }
 
-// ---- scopes -------------------------------------------------------------------------------------
-
-void ScopeGradients::prepare(Optimizer& optimizer, Seen& seen) {
-  entered_.clear();  // an earlier scope may have failed to open
-  results_.clear();
-  each_slot(optimizer, [&](Slot& slot) {
-    if (!seen.insert(slot.param.impl()).second) return;
-    if (gradient_scale(slot.param) == GradientScale::delayed) return;
-    stash_->erase(slot.param.impl());
-    const Tensor grad = slot.param.grad();
-    if (!grad.defined()) return;
-    require_reduced(slot.param, "amp::scale_loss", "leave no_sync before the last backward");
-    stash_->insert_or_assign(slot.param.impl(),
-                             EarlierGradient{slot.param, grad, gradient_mark(slot.param)});
-    entered_.push_back(slot.param);
-  });
-}
-
-void ScopeGradients::enter() {
-  for (const Tensor& param : entered_) param.set_grad({});
-  entered_.clear();
-}
-
-EarlierGradient ScopeGradients::stashed(const Tensor& param) const {
-  const auto found = stash_->find(param.impl());
-  return found == stash_->end() ? EarlierGradient{} : found->second;
-}
-
-void ScopeGradients::delay(Optimizer& optimizer, Seen& seen) {
-  each_slot(optimizer, [&](Slot& slot) {
-    if (!seen.insert(slot.param.impl()).second) return;
-    if (slot.param.grad().defined()) return mark_gradient(slot.param, GradientScale::delayed);
-    const auto found = stash_->find(slot.param.impl());
-    if (found == stash_->end()) return;
-    restore_gradient(slot.param, found->second.grad, found->second.mark);
-    stash_->erase(found);
-  });
-}
-
-void ScopeGradients::collect(Optimizer& optimizer, std::size_t index, const ScaleValue& scale,
-                             Seen& seen, std::vector<GradientSum>& sums,
-                             optim::LateGradients* late) {
-  std::size_t position = 0;
-  each_slot(optimizer, [&](Slot& slot) {
-    const std::uint32_t number = gradient_number(index, position++);
-    if (!seen.insert(slot.param.impl()).second) return;
-    require_reduced(slot.param, "amp::scale_loss",
-                    "pass delay_unscale, or leave no_sync before the last scope");
-    if (!slot.param.grad().defined()) {
-      if (const EarlierGradient earlier = stashed(slot.param); earlier.grad.defined())
-        kept_.push_back(earlier);
-    } else if (late && collect_late(slot, number, *late, sums)) {
-      return;
-    } else if (through_master(slot)) {
-      collect_for_master(slot, number, scale, sums);
-    } else {
-      collect_in_place(slot.param, number, scale, sums);
-    }
-  });
-}
-
-/** Leaves a gradient scaled if nothing has to be added or combined, and returns true; it is only
- *  checked. A 16-bit one without a master is not left, since rounding it would come after the
- *  update, or before, depending on who reads it. */
-bool ScopeGradients::collect_late(const Slot& slot, std::uint32_t number,
-                                  optim::LateGradients& late, std::vector<GradientSum>& sums) {
-  const bool has_master = through_master(slot);
-  const Tensor grad = slot.param.grad(),
-               former = has_master ? slot.master.grad() : stashed(slot.param).grad;
-  if (former.defined() || gradient_receiver(slot.param) || (!has_master && is_low(grad.dtype())) ||
-      !late.takes(grad, slot.target().dtype() == grad.dtype() ? grad : slot.master))
-    return false;
-  if (has_master) (void)grad_state(slot.master);  // allocates it now: finish() must not allocate
-  auto [result, write] = late.add(grad, slot.master);
-  sums.push_back({{grad.detach(), {}, {}, number}});
-  results_.push_back({slot.target(), result,
-                      has_master ? GradientScale::unscaled : GradientScale::plain,
-                      std::move(write)});
-  if (has_master) results_.push_back({slot.param, grad, GradientScale::in_master});
-  return true;
-}
-
-void ScopeGradients::collect_for_master(const Slot& slot, std::uint32_t number,
-                                        const ScaleValue& scale, std::vector<GradientSum>& sums) {
-  const ReceivedGradient received = received_gradient(slot.param);
-  const Tensor grad = received.wide.defined() ? received.wide : slot.param.grad();
-  const Tensor former = slot.master.grad(),
-               out = former.defined() ? former : new_gradient(slot.master);
-  sums.push_back({{grad, former, out, number}, scale.inverse(grad.device()) * received.factor});
-  (void)grad_state(slot.master);  // allocates it now: finish() must not allocate
-  results_.push_back({slot.master, out, GradientScale::unscaled});
-  results_.push_back({slot.param, slot.param.grad(), GradientScale::in_master});
-}
-
-void ScopeGradients::collect_in_place(const Tensor& param, std::uint32_t number,
-                                      const ScaleValue& scale, std::vector<GradientSum>& sums) {
-  const Tensor former = stashed(param).grad, x = dense(param.grad());
-  // A captured step accumulates in the memory that the next replay reads.
-  const bool in_former = former.defined() && Capture::current() &&
-                         same_dense_layout(former, former) && !former.requires_grad();
-  const Tensor out = in_former ? former : x;
-  const optim::Factor a = scale.inverse(param.device()) * received_gradient(param).factor;
-  const bool changes = former.defined() || !(a == optim::Factor(1));
-  sums.push_back({{x, former, changes ? out : Tensor{}, number}, a});
-  results_.push_back({param, out, GradientScale::plain});
-}
-
-void ScopeGradients::finish(Optimizer& optimizer) {
-  for (const Result& result : results_) {
-    if (result.late) result.late->arm();
-    result.tensor.set_grad(result.grad);
-    mark_gradient(result.tensor, result.scale);
-  }
-  for (const EarlierGradient& earlier : kept_)
-    restore_gradient(earlier.param, earlier.grad, earlier.mark);
-  forget(optimizer);
-}
-
-void ScopeGradients::roll_back(Optimizer& optimizer, Seen& seen) {
-  each_slot(optimizer, [&](Slot& slot) {
-    if (!seen.insert(slot.param.impl()).second) return;
-    if (gradient_scale(slot.param) == GradientScale::delayed) return;
-    const EarlierGradient earlier = stashed(slot.param);
-    drop_local_gradient(slot.param);
-    restore_gradient(slot.param, earlier.grad, earlier.mark);
-    stash_->erase(slot.param.impl());
-  });
-  entered_.clear();
-  results_.clear();
-  kept_.clear();
-}
-
-void ScopeGradients::forget(Optimizer& optimizer) {
-  if (!stash_->empty()) each_slot(optimizer, [&](Slot& slot) { stash_->erase(slot.param.impl()); });
-  entered_.clear();
-  results_.clear();
-  kept_.clear();
-}
-
 // ---- the state of an optimizer ------------------------------------------------------------------
 
 void refuse(std::string_view op, std::string what, std::string hint) {
@@ -327,8 +184,7 @@ AmpOptimizerState::AmpOptimizerState(std::shared_ptr<SessionCore> session, LossS
                                      Optimizer& optimizer)
     : core(std::move(session)),
       step_state(optimizer.step_state().shared_from_this()),
-      scaler(first_scaler),
-      gradients(core ? &core->stash : nullptr) {
+      scaler(first_scaler) {
   if (scaler) {
     OptimizerTable& all = *scaler->optimizers;
     const auto free =
@@ -353,36 +209,153 @@ std::string AmpOptimizerState::pending_text() const {
 
 void AmpOptimizerState::prepare(Seen& seen) {
   sync_masters_gradients(*optimizer(), "amp::scale_loss");
-  gradients.prepare(*optimizer(), seen);
+  results_.clear();  // an earlier scope may have failed
+  for (const Slot& slot : optimizer()->slots()) {
+    const Tensor& param = slot.param;
+    if (!seen.insert(param.impl()).second) continue;
+    if (gradient_scale(param) == GradientScale::delayed) continue;
+    core->stash.erase(param.impl());
+    const Tensor grad = param.grad();
+    if (!grad.defined()) continue;
+    require_reduced(param, "amp::scale_loss", "leave no_sync before the last backward");
+    core->stash.insert_or_assign(param.impl(), EarlierGradient{param, grad, gradient_mark(param)});
+  }
+}
+
+void AmpOptimizerState::enter() {
+  for (const Slot& slot : optimizer()->slots())
+    if (slot.param.grad().defined() && gradient_scale(slot.param) != GradientScale::delayed)
+      slot.param.set_grad({});
+}
+
+EarlierGradient AmpOptimizerState::stashed(const Tensor& param) const {
+  const auto found = core->stash.find(param.impl());
+  return found == core->stash.end() ? EarlierGradient{} : found->second;
+}
+
+void AmpOptimizerState::restore(const Tensor& param) {
+  const auto found = core->stash.find(param.impl());
+  if (found == core->stash.end() || param.grad().defined()) return;
+  restore_gradient(param, found->second.grad, found->second.mark);
+  core->stash.erase(found);
 }
 
 void AmpOptimizerState::delay(Seen& seen, const ScaleValue& scale) {
-  gradients.delay(*optimizer(), seen);
+  for (const Slot& slot : optimizer()->slots()) {
+    if (!seen.insert(slot.param.impl()).second) continue;
+    mark_gradient(slot.param, GradientScale::delayed);
+    restore(slot.param);
+  }
   pending = scale;
 }
 
 void AmpOptimizerState::refresh_pending() {
-  if (!pending) return;
-  bool any = false;
-  each_slot(*optimizer(), [&](const Slot& slot) {
-    any = any || gradient_scale(slot.param) == GradientScale::delayed;
-  });
-  if (any) return;
+  if (!pending || any_slot(*optimizer(), [](const Slot& slot) {
+        return gradient_scale(slot.param) == GradientScale::delayed;
+      }))
+    return;
   pending.reset();
-  gradients.forget(*optimizer());
+  forget_scope();
+}
+
+bool AmpOptimizerState::can_stay_scaled(const optim::LateGradients& late) const {
+  return !any_slot(*optimizer(), [&](const Slot& slot) {
+    const Tensor grad = slot.param.grad();
+    if (!grad.defined() || grad.numel() == 0) return false;
+    const bool adds = through_master(slot)
+                          ? slot.master.grad().defined()
+                          : is_low(grad.dtype()) || core->stash.contains(slot.param.impl());
+    return adds || gradient_receiver(slot.param) ||
+           !late.takes(grad, through_master(slot) ? slot.master : grad);
+  });
 }
 
 void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums,
                                 optim::LateGradients* late) {
   MasterChanges changes(core->masters);
-  each_slot(*optimizer(), [&](Slot& slot) { create_masters(*core, {&slot, 1}, changes); });
+  create_masters(*core, optimizer()->slots(), changes);
   changes.commit();
-  gradients.collect(*optimizer(), index, scale, seen, sums, late);
+  std::size_t position = 0;
+  for (const Slot& slot : optimizer()->slots()) {
+    const std::uint32_t number = gradient_number(index, position++);
+    if (!seen.insert(slot.param.impl()).second) continue;
+    require_reduced(slot.param, "amp::scale_loss",
+                    "pass delay_unscale, or leave no_sync before the last scope");
+    const Tensor grad = slot.param.grad();
+    if (!grad.defined()) continue;
+    if (through_master(slot)) (void)grad_state(slot.master);  // finish() must not allocate it
+    if (late && grad.numel() > 0)
+      collect_late(slot, number, *late, sums);
+    else if (through_master(slot))
+      collect_for_master(slot, number, scale, sums);
+    else
+      collect_in_place(slot.param, number, scale, sums);
+  }
+}
+
+void AmpOptimizerState::collect_late(const Slot& slot, std::uint32_t number,
+                                     optim::LateGradients& late, std::vector<GradientSum>& sums) {
+  const Tensor grad = slot.param.grad();
+  auto [result, write] = late.add(grad, slot.master);
+  sums.push_back({{grad.detach(), {}, {}, number}});
+  results_.push_back({slot.target(), result,
+                      through_master(slot) ? GradientScale::unscaled : GradientScale::plain,
+                      std::move(write)});
+  if (through_master(slot)) results_.push_back({slot.param, grad, GradientScale::in_master});
+}
+
+void AmpOptimizerState::collect_for_master(const Slot& slot, std::uint32_t number,
+                                           const ScaleValue& scale,
+                                           std::vector<GradientSum>& sums) {
+  const ReceivedGradient received = received_gradient(slot.param);
+  const Tensor grad = received.wide.defined() ? received.wide : slot.param.grad();
+  const Tensor former = slot.master.grad(),
+               out = former.defined() ? former : new_gradient(slot.master);
+  sums.push_back({{grad, former, out, number}, scale.inverse(grad.device()) * received.factor});
+  results_.push_back({slot.master, out, GradientScale::unscaled});
+  results_.push_back({slot.param, slot.param.grad(), GradientScale::in_master});
+}
+
+void AmpOptimizerState::collect_in_place(const Tensor& param, std::uint32_t number,
+                                         const ScaleValue& scale, std::vector<GradientSum>& sums) {
+  const Tensor former = stashed(param).grad, x = dense(param.grad());
+  // A captured step accumulates in the memory that the next replay reads.
+  const bool in_former = former.defined() && Capture::current() &&
+                         same_dense_layout(former, former) && !former.requires_grad();
+  const Tensor out = in_former ? former : x;
+  const optim::Factor a = scale.inverse(param.device()) * received_gradient(param).factor;
+  const bool changes = former.defined() || !(a == optim::Factor(1));
+  sums.push_back({{x, former, changes ? out : Tensor{}, number}, a});
+  results_.push_back({param, out, GradientScale::plain});
 }
 
 void AmpOptimizerState::finish() {
-  gradients.finish(*optimizer());
+  for (const Result& result : results_) {
+    if (result.late) result.late->arm();
+    result.tensor.set_grad(result.grad);
+    mark_gradient(result.tensor, result.scale);
+  }
+  for (const Slot& slot : optimizer()->slots()) restore(slot.param);
+  forget_scope();
   pending.reset();
+}
+
+void AmpOptimizerState::roll_back(Seen& seen) {
+  for (const Slot& slot : optimizer()->slots()) {
+    if (!seen.insert(slot.param.impl()).second) continue;
+    if (gradient_scale(slot.param) == GradientScale::delayed) continue;
+    const EarlierGradient earlier = stashed(slot.param);
+    drop_local_gradient(slot.param);
+    restore_gradient(slot.param, earlier.grad, earlier.mark);
+    core->stash.erase(slot.param.impl());
+  }
+  results_.clear();
+}
+
+void AmpOptimizerState::forget_scope() {
+  if (!core->stash.empty())
+    for (const Slot& slot : optimizer()->slots()) core->stash.erase(slot.param.impl());
+  results_.clear();
 }
 
 // ---- the step -----------------------------------------------------------------------------------
@@ -406,12 +379,11 @@ void AmpOptimizerState::require_scoped(std::string_view op) {
   Seen elsewhere;  // parameters of other optimizers whose scopes have unscaled the gradients
   for (const AmpOptimizerState* const other : core->optimizers)
     if (other->scoped && other->optimizer())
-      each_slot(*other->optimizer(),
-                [&](const Slot& slot) { elsewhere.insert(slot.param.impl()); });
-  each_slot(*optimizer(), [&](const Slot& slot) {
+      for (const Slot& slot : other->optimizer()->slots()) elsewhere.insert(slot.param.impl());
+  for (const Slot& slot : optimizer()->slots()) {
     if (!slot.param.grad().defined() || gradient_scale(slot.param) != GradientScale::plain ||
-        elsewhere.count(slot.param.impl()) > 0)
-      return;
+        elsewhere.contains(slot.param.impl()))
+      continue;
     const std::string weight = core->name_of(slot.param);
     fail<StateError>(
         op, {.what = "backward ran outside scale_loss: without the loss scale, small gradients "
@@ -421,7 +393,7 @@ void AmpOptimizerState::require_scoped(std::string_view op) {
              .expected = "scale_loss(loss, optimizer, body) around backward, over all optimizers "
                          "whose parameters get gradients",
              .hint = "call zero_grad() to drop them"});
-  });
+  }
 }
 
 void AmpOptimizerState::require_stepped(std::string_view op) {
@@ -487,8 +459,8 @@ void AmpOptimizerState::watch_gradients(std::int64_t new_steps, bool saw, bool l
   if (core->checks_gradients() || core->properties.max_consecutive_skips == 0) return;
   if (Capture::current()) return;
   // All processes that share gradients have to look at the same steps.
-  if (saw)
-    each_slot(*optimizer(), [&](const Slot& slot) { saw = saw && !gradient_receiver(slot.param); });
+  saw = saw && !any_slot(*optimizer(),
+                         [](const Slot& slot) { return gradient_receiver(slot.param) != nullptr; });
   // A finite loss shows that the weights are finite still: nothing to look for.
   watch_.step(*this, new_steps, saw && lost, saw && !lost);
 }
@@ -555,7 +527,7 @@ void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
 // ---- other hooks --------------------------------------------------------------------------------
 
 void AmpOptimizerState::forget_gradients() {
-  gradients.forget(*optimizer());
+  forget_scope();
   pending.reset();
   unscaled = scoped = false;
 }
@@ -564,10 +536,10 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
   // In a delayed sequence a parameter whose gradient is local has none left. It has none on the
   // ranks either whose losses did not use it, so that all ranks take the same step.
   if (pending)
-    each_slot(optimizer, [](const Slot& slot) {
+    for (const Slot& slot : optimizer.slots())
       if (gradient_receiver(slot.param)) slot.param.set_grad({});
-    });
-  drop_masters_gradients(optimizer);
+  for (const Slot& slot : optimizer.slots())
+    if (through_master(slot)) slot.master.set_grad({});
   forget_gradients();
 }
 
@@ -649,12 +621,12 @@ void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {
 }
 
 void AmpOptimizerState::detached(Optimizer& optimizer) noexcept {
-  each_slot(optimizer, [&](Slot& slot) {
+  for (Slot& slot : optimizer.slots()) {
     slot.master = {};
     GradState* const state = find_grad_state(slot.param);
     if (state && state->session == core.get() && state->session_holders > 0)
       --state->session_holders;
-  });
+  }
   std::erase(core->optimizers, this);
   step_state = nullptr;
 }

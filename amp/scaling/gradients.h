@@ -1,7 +1,6 @@
 // The gradients of an optimizer under mixed precision: their division by the loss scale, the check
-// for non-finite ones, the agreement of processes that train copies of one model; ScopeGradients,
-// which sets earlier ones aside in a scope around a backward pass and adds them again at its end;
-// and AmpOptimizerState, the state of one optimizer between scopes and steps.
+// for non-finite ones, the agreement of processes that train copies of one model; and
+// AmpOptimizerState, the state of one optimizer in scopes and between scopes and steps.
 //
 // See also: scale_loss.h (the scope).
 #pragma once
@@ -87,55 +86,6 @@ struct EarlierGradient {
  *  those below gradients that scopes with delay_unscale left scaled. */
 using Stash = std::unordered_map<const TensorImpl*, EarlierGradient>;
 
-/** The gradients of one optimizer in a scope. Those that a scope with delay_unscale left scaled
- *  (GradientScale::delayed) stay in the parameters; a later scope adds to them. */
-class ScopeGradients {
- public:
-  explicit ScopeGradients(Stash* stash) : stash_(stash) {}
-
-  /** Stashes the gradients. Masters' gradients must be up to date. Errors: StateError for a
-   *  gradient that was not reduced over the processes that train together. */
-  void prepare(optim::Optimizer& optimizer, Seen& seen);
-  /** Removes the gradients that prepare() has listed. Allocates nothing. */
-  void enter();
-  /** Leaves the new gradients scaled, for a later scope to add to. */
-  void delay(optim::Optimizer& optimizer, Seen& seen);
-  /** Appends the sums of new gradients, divided by `scale`, and earlier ones to `sums`, in the
-   *  masters where there are some. Gradients to which nothing has to be added are only checked, if
-   *  `late` is not null and takes them: the update divides them, or the first read does. `index`
-   *  identifies the optimizer in a NonfiniteWord. Errors: StateError for a gradient that was not
-   *  reduced over the processes that train together. */
-  void collect(optim::Optimizer& optimizer, std::size_t index, const ScaleValue& scale, Seen& seen,
-               std::vector<GradientSum>& sums, optim::LateGradients* late);
-  /** Sets the gradients of collect() and discards the stash. */
-  void finish(optim::Optimizer& optimizer);
-  /** Drops the new gradients and restores the stashed ones. */
-  void roll_back(optim::Optimizer& optimizer, Seen& seen);
-  /** Discards the stash of the optimizer's parameters and all results. */
-  void forget(optim::Optimizer& optimizer);
-
- private:
-  bool collect_late(const optim::Slot& slot, std::uint32_t number, optim::LateGradients& late,
-                    std::vector<GradientSum>& sums);
-  void collect_in_place(const Tensor& param, std::uint32_t number, const ScaleValue& scale,
-                        std::vector<GradientSum>& sums);
-  void collect_for_master(const optim::Slot& slot, std::uint32_t number, const ScaleValue& scale,
-                          std::vector<GradientSum>& sums);
-  EarlierGradient stashed(const Tensor& param) const;
-
-  /** A parameter or master with its new gradient, and how that is to be marked. */
-  struct Result {
-    Tensor tensor, grad;
-    GradientScale scale;
-    std::shared_ptr<optim::LateGradient> late = {};  // writes `grad`; null: it is written
-  };
-
-  Stash* stash_;                            // of the session
-  std::vector<Tensor> entered_ = {};        // parameters whose gradients enter() removes
-  std::vector<Result> results_ = {};        // of collect()
-  std::vector<EarlierGradient> kept_ = {};  // set again by finish(): the scope has added nothing
-};
-
 // ---- optimizers ---------------------------------------------------------------------------------
 
 /** Returns x as a tensor of its own in the graph, with the same memory. A backward pass through it
@@ -144,6 +94,11 @@ class ScopeGradients {
  *  Returns x if it requires no gradient. */
 Tensor watched(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
                std::string_view scope = {});
+
+/** Checks from here on that gradients which this thread clips are unscaled: those of open scopes of
+ *  `core`, or of a GradScaler if that is null, as long as `reached` exists, which counts its
+ * backward passes. */
+void watch_clipping(const std::shared_ptr<std::atomic<int>>& reached, const SessionCore* core);
 
 /** Throws for a call at a wrong point of the iteration. Errors: StateError. */
 [[noreturn]] void refuse(std::string_view op, std::string what, std::string hint = {});
@@ -191,7 +146,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   std::optional<ScaleValue> pending;  // of gradients that a scope with delay_unscale left scaled
   bool in_scope = false;              // a scope over the optimizer is open
   std::exception_ptr stored_error;    // from the end of a scope; the next step rethrows it
-  ScopeGradients gradients;           // set aside by the scope, and its own
   /** Of the loss whose overflow may have raised the flag `found_inf`: the next step depends on it.
    */
   LossScaler* raised_by = nullptr;
@@ -206,22 +160,34 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
 
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;
-  /** Sets the earlier gradients aside; see ScopeGradients. Errors: StateError for gradients from a
-   *  backward pass outside scale_loss, where those cannot be used. */
+  /** Stashes the gradients, except those that a scope with delay_unscale left scaled, to which this
+   *  scope adds. Errors: StateError for gradients from a backward pass outside scale_loss, where
+   *  those cannot be used, and for one that was not reduced over the processes that train
+   *  together. */
   void prepare(Seen& seen);
-  /** Leaves the new gradients scaled, as `scale` says. */
+  /** Removes the gradients that prepare() has stashed. Allocates nothing. */
+  void enter();
+  /** Leaves the new gradients scaled by `scale`, for a later scope to add to. */
   void delay(Seen& seen, const ScaleValue& scale);
+  /** Drops the new gradients and restores the stashed ones. */
+  void roll_back(Seen& seen);
   /** Forgets `pending` if the program has removed all gradients that were left scaled. */
   void refresh_pending();
   /** Unscales what delay_unscale left scaled, when the session ends. Drops all gradients instead if
    *  one is non-finite, if the next step would be skipped, or if a step would unscale them. `seen`:
    *  parameters of optimizers before this one. Waits for the device. */
   void finish_gradients(Seen& seen);
-  /** Appends the unscaling of this optimizer's new gradients to `sums`, and creates missing
-   *  masters. finish() applies the result. */
+  /** Returns true if all new gradients can stay scaled: nothing has to be added to them or combined
+   *  with them, and `late` takes them. A 16-bit one without a master cannot, since rounding it
+   * would come after the update, or before, depending on who reads it. */
+  bool can_stay_scaled(const optim::LateGradients& late) const;
+  /** Creates missing masters, and appends the sums of new gradients, divided by `scale`, and
+   * earlier ones to `sums`, in the masters where there are some. With `late` the gradients stay
+   * scaled and are only checked: the update divides them, or the first read does. Errors:
+   * StateError for a gradient that was not reduced over the processes that train together. */
   void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums,
                optim::LateGradients* late = nullptr);
-  /** Sets the unscaled gradients. */
+  /** Sets the gradients of collect() and discards the stash. */
   void finish();
   /** Completes the check of the loss that may have raised the flag, so that another loss can raise
    *  it, and moves the flag to a device. */
@@ -262,12 +228,31 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
                    std::int64_t diverged_after) override;
 
  private:
+  /** A parameter or master with its new gradient, and how that is to be marked. */
+  struct Result {
+    Tensor tensor, grad;
+    GradientScale scale;
+    std::shared_ptr<optim::LateGradient> late = {};  // writes `grad`; null: it is written
+  };
+
+  void collect_late(const optim::Slot& slot, std::uint32_t number, optim::LateGradients& late,
+                    std::vector<GradientSum>& sums);
+  void collect_in_place(const Tensor& param, std::uint32_t number, const ScaleValue& scale,
+                        std::vector<GradientSum>& sums);
+  void collect_for_master(const optim::Slot& slot, std::uint32_t number, const ScaleValue& scale,
+                          std::vector<GradientSum>& sums);
+  EarlierGradient stashed(const Tensor& param) const;
+  /** Gives a parameter without a new gradient its earlier one back. */
+  void restore(const Tensor& param);
+  /** Discards the stash of the optimizer's parameters and all results. */
+  void forget_scope();
   /** Clears the record of gradients pending for a step. */
   void forget_gradients();
   /** Looks for non-finite gradients now and then, where a session does not check every step. */
   void watch_gradients(std::int64_t new_steps, bool saw, bool lost);
 
-  std::vector<Tensor> lent_;  // parameters whose casts the running step writes
+  std::vector<Result> results_;  // of collect()
+  std::vector<Tensor> lent_;     // parameters whose casts the running step writes
   GradientWatch watch_;
 };
 

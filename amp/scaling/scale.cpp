@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <mutex>
 #include <utility>
 
 #include "../../optim/step/step_state.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/late_result.h"
 #include "../../tensor/core/registry.h"
-#include "../../tensor/device/queues.h"
 #include "../../tensor/memory/transfer.h"
 #include "../../tensor/ops/elementwise/operators.h"
 #include "../../tensor/text/text.h"
@@ -149,134 +148,20 @@ void LossScaler::note_change(const ScaleState& former, std::string first_nonfini
 
 namespace {
 
-const OpInfo& product_info() {
-  static const OpInfo& info = *find_op("mul");
-  return info;
-}
-
-constexpr NoAttrs kNoAttrs;
-
-/** The product of a tensor of one element and a scale on its device, computed when it is read. A
- *  backward pass does not read it: it starts from the gradient 1, and the gradient of the tensor is
+/** Returns x times a scale on its device. If that is one number, it is computed when it is read: a
+ *  backward pass does not read it, since it starts from the gradient 1, and the gradient of x is
  *  the scale. */
-class LateProduct final : public LateWrite {
- public:
-  LateProduct(const Tensor& x, const Tensor& scale)
-      : x_(x.detach()),
-        scale_(scale),
-        version_(x.version()),
-        capture_(Capture::current(x.device())) {}
-
-  void run(Storage& storage) override {
-    const bool is_prepared = is_of_this_capture() || !Capture::current(x_.device());
-    Capture::require_prepared("amp::scale_loss", is_prepared, "a scaled loss is first read");
-    if (is_changed())
-      fail<StateError>("amp::scale_loss", {.what = "a loss was modified in place, and its product "
-                                                   "with the loss scale is read afterwards",
-                                           .got = str(x_, " at version ", x_.version()),
-                                           .expected = str("version ", version_),
-                                           .hint = "read the scaled loss first, or use the "
-                                                   "out-of-place form"});
-    const auto impl = make_ref<TensorImpl>();
-    impl->storage = Ref<Storage>(&storage);
-    impl->shape = x_.shape();
-    impl->strides = contiguous_strides(x_.shape());
-    impl->refresh();
-    Tensor y(impl);
-    const Tensor in[] = {x_, scale_};
-    const OpInfo& info = product_info();
-    info.kernel[static_cast<std::size_t>(x_.device().kind)](info, Inputs(in), {&y, 1}, &kNoAttrs);
-  }
-
-  /** Returns true if work that is enqueued now may read the tensor and the scale. */
-  bool is_of_this_capture() const { return capture_ == Capture::current(x_.device()); }
-  bool is_captured() const { return capture_ != nullptr; }
-  bool is_changed() const { return x_.version() != version_; }
-  bool reads(const Tensor& scale) const { return scale_.is_same(scale); }
-
-  Storage* result = nullptr;  // owns this object
-
- private:
-  Tensor x_, scale_;
-  std::uint32_t version_;
-  const Capture* capture_;  // the capture in which this was made; null: none
-};
-
-/** The products of all threads that are not computed yet. */
-class LateProducts {
- public:
-  static LateProducts& all() {
-    static auto& products = *new LateProducts;  // never destroyed: tensors may outlive main
-    return products;
-  }
-
-  void add(const std::shared_ptr<LateProduct>& product) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(products_, [](const auto& known) { return known.expired(); });
-    products_.push_back(product);
-  }
-
-  /** Computes those that `fits` accepts and that still exist. Products with a tensor that was
-   *  modified are left out: reading them is an error. */
-  template <class Fits> void compute(const Fits& fits) {
-    std::vector<std::shared_ptr<LateProduct>> found;
-    {
-      const std::lock_guard lock(mutex_);
-      for (const std::weak_ptr<LateProduct>& known : products_)
-        if (std::shared_ptr<LateProduct> product = known.lock();
-            product && fits(*product) && product->is_of_this_capture() && !product->is_changed())
-          found.push_back(std::move(product));
-    }
-    for (const std::shared_ptr<LateProduct>& product : found) (void)product->result->data();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<LateProduct>> products_;
-};
-
-/** Computes the products that read a scale, before the scale changes. */
-void write_products(const Tensor& scale) {
-  LateProducts::all().compute([&](const LateProduct& product) { return product.reads(scale); });
-}
-
-/** Computes the products that exist at the end of a capture, because replays must write what is
- *  read after them. */
-struct CapturedProducts final : CaptureParticipant {
-  void before_replay() override {}
-  void after_replay() override {}
-  void finish_capture() override {
-    LateProducts::all().compute([](const LateProduct& product) { return product.is_captured(); });
-  }
-};
-
-/** Returns true if the product of x and a scale, both on a device, may wait until it is read. */
-bool may_wait(const Tensor& x) {
-  return x.dtype() == f32 && x.numel() == 1 && !x.impl()->is_scalar &&
-         !x.impl()->storage->is_exposed() && !current_queue(x.device()) && !needs_single_ops();
-}
-
-Tensor late_product(const Tensor& x, const Tensor& scale) {
-  const auto late = std::make_shared<LateProduct>(x, scale);
-  const auto impl = make_ref<TensorImpl>();
-  impl->shape = x.shape();
-  impl->strides = contiguous_strides(x.shape());
-  impl->refresh();
-  impl->storage =
-      make_ref<Storage>(sizeof(float), x.device(), std::static_pointer_cast<LateWrite>(late));
-  late->result = impl->storage.get();
-  LateProducts::all().add(late);
-  if (late->is_captured()) Capture::current()->join(std::make_shared<CapturedProducts>());
-  Tensor y(impl);
-  const Tensor in[] = {x, scale};
-  const OpInfo& info = product_info();
-  if (grad_enabled() && x.requires_grad()) record(info, in, {&y, 1}, &kNoAttrs);
-  if (TraceHook* const hook = thread_hooks().trace) {
-    hook->enter_forward(info);
-    hook->trace(info, in, {&y, 1});
-    hook->leave_forward(info);
-  }
-  return y;
+Tensor product(const Tensor& x, const Tensor& scale) {
+  if (x.dtype() != f32 || x.numel() != 1 || x.impl()->is_scalar || !can_be_late(x))
+    return x * scale;
+  static const OpInfo& info = *find_op("mul");
+  return late_result(
+      info, {x, scale}, std::make_shared<NoAttrs>(),
+      {.op = "amp::scale_loss",
+       .read = "a scaled loss is first read",
+       .modified =
+           "a loss was modified in place, and its product with the loss scale is read afterwards",
+       .hint = "read the scaled loss first, or use the out-of-place form"});
 }
 
 }  // namespace
@@ -284,7 +169,7 @@ Tensor late_product(const Tensor& x, const Tensor& scale) {
 // ---- the device ---------------------------------------------------------------------------------
 
 void LossScaler::send() {
-  write_products(scale32_);
+  compute_late_results_of(scale32_);
   if (sent_) return;
   const auto narrow = static_cast<float>(state_.scale);
   upload(memory_, &state_, sizeof state_);
@@ -344,8 +229,7 @@ ScaleValue LossScaler::on(Device device) {
 Tensor LossScaler::times(const Tensor& x) {
   const Tensor wide = is_low(x.dtype()) ? x.to(f32) : x;
   if (!on(x.device()).on_device.defined()) return wide * loss_scale();
-  if (may_wait(wide)) return late_product(wide, scale32_);
-  return wide * (wide.dtype() == DType::f64 ? scale64_ : scale32_);
+  return product(wide, wide.dtype() == DType::f64 ? scale64_ : scale32_);
 }
 
 // ---- calls --------------------------------------------------------------------------------------
@@ -354,25 +238,15 @@ bool LossScaler::is_pending(const optim::FoundInf& found_inf) const {
   return found_inf.word.defined() && pending_.word.is_same(found_inf.word);
 }
 
-/** Makes the end of a step work on the scale on its device. */
-void LossScaler::attach(optim::StepEnd& end) const {
-  end.scale = static_cast<ScaleState*>(memory_.raw_data());
-  end.scale32 = scale32_.data<float>();
-  end.scale64 = scale64_.data<double>();
-}
-
-void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
-  call.end.found_inf = found_inf.data();
+/** Makes the end of a step work on the scale, on its device. */
+void LossScaler::attach(optim::StepEnd& end) {
   if (device_ == cpu) {
-    version_ += call.end.completes ? 1 : 0;
-    const ScaleState former = state_;
-    call.end.scale = &state_;
-    optim::step_kernel(DeviceKind::cpu)(call, cpu);
-    return note_change(former);
+    end.scale = &state_;
+    return;
   }
   follow_host();
-  if (call.end.completes) write_products(scale32_);
-  if (call.end.completes && use_.use_count() > 1) {
+  if (end.completes) compute_late_results_of(scale32_);
+  if (end.completes && use_.use_count() > 1) {
     if (Capture::current())
       fail<Unsupported>(
           "amp::scale_loss",
@@ -380,9 +254,18 @@ void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
            .hint = "close one before the next begins, or give them loss_ids of their own"});
     allocate_scales(device_);
   }
+  end.scale = static_cast<ScaleState*>(memory_.raw_data());
+  end.scale32 = scale32_.data<float>();
+  end.scale64 = scale64_.data<double>();
+}
+
+void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
+  const ScaleState former = state_;
+  call.end.found_inf = found_inf.data();
   attach(call.end);
   optim::step_kernel(device_.kind)(call, device_);
   ended(call.end);
+  if (device_ == cpu) note_change(former);
 }
 
 void LossScaler::defer(const optim::FoundInf& found_inf) {
@@ -416,11 +299,9 @@ void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
   if (device_ == cpu || end.found_inf == nullptr || found_inf.word.device() != device_ ||
       found_inf.data() != end.found_inf || (completes && use_.use_count() > 1))
     return;
-  follow_host();
-  if (completes) write_products(scale32_);
-  attach(end);
   end.notes = end.completes = end.any = completes;
   end.resets = true;
+  attach(end);
 }
 
 void LossScaler::ended(const optim::StepEnd& end) {
@@ -429,7 +310,7 @@ void LossScaler::ended(const optim::StepEnd& end) {
     use_.reset();
   }
   if (pending_.data() == end.found_inf) pending_ = {};
-  if (!Capture::current()) ahead_ = true;
+  if (device_ != cpu && !Capture::current()) ahead_ = true;
 }
 
 }  // namespace mezzo::amp

@@ -194,7 +194,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void follow_host();
   void allocate_scales(Device to);
   bool is_pending(const optim::FoundInf& found_inf) const;
-  void attach(optim::StepEnd& end) const;
+  void attach(optim::StepEnd& end);
 
   ScaleState state_;          // on the CPU the scale itself, else the host's copy
   Device device_ = cpu;       // of the scale

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
-#include <thread>
 
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
@@ -11,10 +9,11 @@
 #include "../../autograd/node.h"
 #include "../../optim/scaled_gradients.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
 #include "../session_core.h"
-#include "../weights/optimizer_masters.h"
+#include "../weights/master.h"
 #include "gradients.h"
 
 namespace mezzo::amp {
@@ -99,49 +98,54 @@ Receivers receivers_of(const States& states) {
   return receivers;
 }
 
-/** The sessions that have a scope open which scales or has masters, once for each scope, and the
- *  thread that opened it. */
-struct OpenScopes {
-  std::mutex mutex;
-  std::vector<std::pair<SessionCore*, std::thread::id>> sessions;
+/** Returns true if a scope that is open in the session will unscale the gradient of a parameter or
+ *  master. */
+bool will_unscale(const SessionCore& core, const Tensor& leaf) {
+  return std::any_of(core.optimizers.begin(), core.optimizers.end(), [&](const auto* state) {
+    return state->in_scope && state->optimizer() &&
+           any_slot(*state->optimizer(), [&](const Slot& slot) {
+             const Master* const master = core.masters.find(slot.param);
+             return slot.param.is_same(leaf) || (master && master->master.is_same(leaf));
+           });
+  });
+}
 
-  static OpenScopes& all() {
-    static OpenScopes scopes;
-    return scopes;
-  }
-
-  void add(SessionCore& core) {
-    const std::lock_guard lock(mutex);
-    sessions.emplace_back(&core, std::this_thread::get_id());
-    optim::set_scope_query([](const Tensor& leaf) { return all().will_unscale(leaf); });
-  }
-
-  void remove(SessionCore& core) {
-    const std::lock_guard lock(mutex);
-    const auto at = std::find_if(sessions.begin(), sessions.end(),
-                                 [&](const auto& open) { return open.first == &core; });
-    if (at != sessions.end()) sessions.erase(at);
-  }
-
-  /** Returns true if an open scope of this thread will unscale the gradient of a parameter or
-   *  master. */
-  bool will_unscale(const Tensor& leaf) {
-    const std::lock_guard lock(mutex);
-    bool holds = false;
-    for (const auto& [core, thread] : sessions) {
-      if (thread != std::this_thread::get_id()) continue;
-      for (const AmpOptimizerState* const state : core->optimizers)
-        if (state->in_scope && state->optimizer())
-          each_slot(*state->optimizer(), [&, &masters = core->masters](const Slot& slot) {
-            const Master* const master = masters.find(slot.param);
-            holds = holds || slot.param.is_same(leaf) || (master && master->master.is_same(leaf));
-          });
-    }
-    return holds;
-  }
+/** A scope or a GradScaler of this thread that has scaled a loss. */
+struct ScaledHere {
+  std::weak_ptr<std::atomic<int>> reached;  // expires with it
+  const SessionCore* core;                  // of the scope; null: a GradScaler
 };
+thread_local std::vector<ScaledHere> scaled_here;
+
+/** Called with each parameter or master whose gradient is clipped. Throws if it is still scaled in
+ *  an open scope; logs once for each GradScaler that has not unscaled it. Errors: StateError. */
+void check_clipped(std::string_view op, const Tensor& leaf) {
+  for (const ScaledHere& scaled : scaled_here)
+    if (scaled.core && !scaled.reached.expired() && will_unscale(*scaled.core, leaf))
+      fail<StateError>(op, {.what = "gradients are still scaled: a scale_loss scope is open",
+                            .got = str("the gradient of ", leaf),
+                            .expected = "a call between the end of scale_loss and the step",
+                            .hint = "clip after the body of scale_loss, or within the step: "
+                                    "optimizer.step({.max_norm = ...})"});
+  if (!leaf.grad().defined() || gradient_scale(leaf) != GradientScale::plain) return;
+  const auto unscaled = std::erase_if(scaled_here, [](const ScaledHere& scaled) {
+    const auto reached = scaled.reached.lock();
+    return !scaled.core && reached && *reached;
+  });
+  if (unscaled == 0) return;
+  log_text(
+      Severity::warning,
+      str(op, ": a GradScaler has scaled a loss, and the gradient is not unscaled; got that of ",
+          leaf, ", expected scaler.unscale_(optimizer) before clipping"));
+}
 
 }  // namespace
+
+void watch_clipping(const std::shared_ptr<std::atomic<int>>& reached, const SessionCore* core) {
+  std::erase_if(scaled_here, [](const ScaledHere& scaled) { return scaled.reached.expired(); });
+  scaled_here.push_back({reached, core});
+  optim::set_clip_check(&check_clipped);
+}
 
 // ---- the entry ----------------------------------------------------------------------------------
 
@@ -187,11 +191,9 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   loss_ = multiplies                 ? scaler().times(unscaled)
           : is_low(unscaled.dtype()) ? unscaled.to(f32)
                                      : unscaled;
-  if (multiplies) {
-    passes_ = backward_passes();
-    reached_ = std::make_shared<std::atomic<int>>(0);
-    loss_ = watched(loss_, reached_, kOp);
-  }
+  passes_ = backward_passes();
+  reached_ = std::make_shared<std::atomic<int>>(multiplies ? 0 : 1);
+  if (multiplies) loss_ = watched(loss_, reached_, kOp);
   if (!states_.empty()) scaler().losses.note(unscaled, states_[0]->steps + 1);
   for (const auto& state : states_) state->step_state->join_capture();
   if (!inert_) {
@@ -202,7 +204,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     // Sets the earlier gradients aside; leaves them all if it throws.
     Seen seen;
     for (const auto& state : states_) state->prepare(seen);
-    for (const auto& state : states_) state->gradients.enter();
+    for (const auto& state : states_) state->enter();
   }
   for (const auto& state : states_) {
     state->in_scope = true;
@@ -211,7 +213,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   }
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();
-  if (multiplies || core_->properties.masters()) OpenScopes::all().add(*core_);
+  if (multiplies || core_->properties.masters()) watch_clipping(reached_, core_.get());
 }
 
 namespace {
@@ -219,14 +221,12 @@ namespace {
 /** Returns true if a backward pass may have added to a parameter's gradient since a scope over its
  *  optimizer was opened. */
 bool any_new_gradient(const States& states) {
-  bool any = false;
-  for (const auto& state : states)
-    each_slot(*state->optimizer(), [&](const Slot& slot) {
-      any = any ||
-            (slot.param.grad().defined() && (gradient_scale(slot.param) != GradientScale::delayed ||
-                                             written_since_mark(slot.param)));
+  return std::any_of(states.begin(), states.end(), [](const auto& state) {
+    return any_slot(*state->optimizer(), [](const Slot& slot) {
+      return slot.param.grad().defined() && (gradient_scale(slot.param) != GradientScale::delayed ||
+                                             written_since_mark(slot.param));
     });
-  return any;
+  });
 }
 
 }  // namespace
@@ -258,37 +258,24 @@ bool stays_in_f32(const optim::ScaleState& rule) {
           is_power_of_two(rule.growth_factor) && is_power_of_two(rule.backoff_factor));
 }
 
-/** Returns true if all gradients of a scope can stay scaled: one that cannot would make two passes
- *  of one. */
-bool all_can_stay(const States& states, const Stash& stash, const optim::LateGradients& late) {
-  bool all = true;
-  for (const auto& state : states)
-    each_slot(*state->optimizer(), [&](const Slot& slot) {
-      const Tensor grad = slot.param.grad();
-      if (!grad.defined() || grad.numel() == 0) return;
-      const bool is_new = through_master(slot)
-                              ? !slot.master.grad().defined()
-                              : !is_low(grad.dtype()) && stash.count(slot.param.impl()) == 0;
-      all = all && is_new && !gradient_receiver(slot.param) &&
-            late.takes(grad, through_master(slot) ? slot.master : grad);
-    });
-  return all;
-}
-
 }  // namespace
+
+bool ScaledLoss::has_own_flag() const { return states_.size() == 1 && !states_[0]->raised_by; }
 
 /** Checks the gradients, divides them by the scale and adds the earlier ones. Where nothing is
  *  added, the division is left to the update, or to the first read of a gradient. */
 void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
   const NoGradNoCasts plain_ops;
   const Device device = loss_.device();
-  // A scale on a device stays until the step only if that completes the check.
-  const bool stays = states_.size() == 1 && !states_[0]->raised_by;
   std::shared_ptr<optim::LateGradients> late;
-  if (!scale_.on_device.defined() || (stays && stays_in_f32(scaler().rule())))
+  // A scale on a device stays until the step only if that completes the check.
+  if (!scale_.on_device.defined() || (has_own_flag() && stays_in_f32(scaler().rule())))
     late = std::make_shared<optim::LateGradients>(device, scale_.inverse(device), scale_.on_device,
                                                   use_);
-  if (late && !all_can_stay(states_, core_->stash, *late)) late = nullptr;
+  // One that cannot stay scaled would make two passes of one.
+  if (late && !std::all_of(states_.begin(), states_.end(),
+                           [&](const auto& state) { return state->can_stay_scaled(*late); }))
+    late = nullptr;
   use_.reset();
   Seen seen;
   std::vector<GradientSum> sums;
@@ -342,7 +329,7 @@ void ScaledLoss::unscale_and_check() {
   }
   const Device device = loss_.device();
   scaler().move_to(device);
-  const bool own = states_.size() == 1 && !states_[0]->raised_by;
+  const bool own = has_own_flag();
   std::vector<FoundInf> flags;  // of the optimizers, raised after an overflow
   for (const auto& state : states_) flags.push_back(state->flag_on(device));
   const FoundInf found_inf = own ? flags[0] : move_to(device, scaler().scope_found_inf);
@@ -383,20 +370,19 @@ void ScaledLoss::abandon() {
   if (!inert_) {
     // Those that delay_unscale left scaled, to which this scope has added, stay.
     Seen seen;
-    for (const auto& state : states_) state->gradients.roll_back(*state->optimizer(), seen);
+    for (const auto& state : states_) state->roll_back(seen);
   }
   leave();
 }
 
 void ScaledLoss::leave() {
   for (const auto& state : states_) state->in_scope = false;
-  if (reached_ || core_->properties.masters()) OpenScopes::all().remove(*core_);
   use_.reset();
   --core_->open_scopes;
   core_->cache.end_round();
+  reached_ = nullptr;  // a backward pass from the loss is refused from here on
   core_ = nullptr;
   loss_ = {};
-  reached_ = nullptr;  // a backward pass from the loss is refused from here on
 }
 
 ScaledLoss::ScaledLoss(ScaledLoss&& other) noexcept = default;
@@ -433,20 +419,19 @@ void SessionCore::require_no_other_pending(std::string_view op,
     other->refresh_pending();
     if (!other->pending && !other->in_scope) continue;
     Seen scaled;
-    each_slot(*other->optimizer(), [&](const Slot& slot) {
+    for (const Slot& slot : other->optimizer()->slots())
       if (other->in_scope || gradient_scale(slot.param) == GradientScale::delayed)
         scaled.insert(slot.param.impl());
-    });
-    const auto refuse_shared = [&](const Slot& slot) {
-      if (scaled.count(slot.param.impl()) == 0) return;
-      refuse(op,
-             str("the gradient of ", slot.param, " is still scaled: ",
-                 other->in_scope ? "a scale_loss scope is open over"
-                                 : "a scale_loss with delay_unscale left it so for",
-                 " another optimizer, ", other->optimizer()->type_name(), " (", other->name, ")"),
-             "pass both optimizers to the scopes, or finish that optimizer's first");
-    };
-    for (AmpOptimizerState* const one : own) each_slot(*one->optimizer(), refuse_shared);
+    for (AmpOptimizerState* const one : own)
+      for (const Slot& slot : one->optimizer()->slots()) {
+        if (!scaled.contains(slot.param.impl())) continue;
+        refuse(op,
+               str("the gradient of ", slot.param, " is still scaled: ",
+                   other->in_scope ? "a scale_loss scope is open over"
+                                   : "a scale_loss with delay_unscale left it so for",
+                   " another optimizer, ", other->optimizer()->type_name(), " (", other->name, ")"),
+               "pass both optimizers to the scopes, or finish that optimizer's first");
+      }
   }
 }
 
@@ -456,10 +441,9 @@ void SessionCore::gradients_removed(std::span<const Tensor> params) const {
     if (const Master* const master = masters.find(param)) master->master.set_grad({});
   }
   for (AmpOptimizerState* const state : optimizers) {
-    bool any = false;
-    each_slot(*state->optimizer(),
-              [&](const Slot& slot) { any = any || slot.param.grad().defined(); });
-    state->scoped = state->scoped && any;
+    state->scoped = state->scoped && any_slot(*state->optimizer(), [](const Slot& slot) {
+                      return slot.param.grad().defined();
+                    });
   }
 }
 

@@ -68,13 +68,15 @@ class MZ_API ScaledLoss {
   void leave();
   void require_backward() const;
   LossScaler& scaler() const { return *scale_.scaler; }
+  /** Returns true if the check can raise the flag of the one optimizer: no other loss has. */
+  bool has_own_flag() const;
 
   std::shared_ptr<SessionCore> core_;  // null: the scope is closed
   std::vector<std::shared_ptr<AmpOptimizerState>> states_;
   ScaleLossOptions options_;
   ScaleValue scale_ = {};  // as it was when the scope was opened
   Tensor loss_ = {};
-  // Backward passes from loss_; null if the scale is 1, where any pass will do.
+  // Backward passes from loss_, and 1 if the scale is 1, where any pass will do; null if disabled.
   std::shared_ptr<std::atomic<int>> reached_;
   std::uint64_t passes_ = 0;   // backward_passes() when the scope was opened
   std::shared_ptr<void> use_;  // of the scale: held until no gradient depends on it

@@ -15,7 +15,7 @@
 #include "../../tensor/ops/reduce/reduce.h"
 #include "../../tensor/ops/shape/join.h"
 #include "../../tensor/text/text.h"
-#include "optimizer_masters.h"
+#include "master.h"
 
 namespace mezzo::amp {
 

@@ -148,9 +148,8 @@ void Report::Recorder::write_run() {
 void Report::Recorder::write_models() {
   std::vector<const void*> with_master;
   for (const auto& optimizer : training_.optimizer)
-    for (std::size_t group = 0; group < optimizer.object->num_groups(); ++group)
-      for (const optim::Slot& slot : optimizer.object->slots(group))
-        if (slot.master.defined()) with_master.push_back(slot.param.impl());
+    for (const optim::Slot& slot : optimizer.object->slots())
+      if (slot.master.defined()) with_master.push_back(slot.param.impl());
   std::int64_t number = 0;
   for (const auto& part : training_.model) {
     const std::string prefix = part.name.empty() ? "" : part.name + ".";

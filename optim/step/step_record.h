@@ -8,13 +8,90 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
 
 #include "../../tensor/core/macros.h"
 #include "../../tensor/device/device.h"
-#include "nonfinite.h"
-#include "step_result.h"
 
 namespace mezzo::optim {
+
+// ---- non-finite values --------------------------------------------------------------------------
+
+/** The location of a non-finite value: the number of a tensor, the element, and which of the three
+ *  values it is. The word of the first location, by (number, element), is the largest. */
+using NonfiniteWord = unsigned long long;  // the type of CUDA's 64-bit atomics
+
+inline constexpr NonfiniteWord kAllFinite = 0;        // no value; below all others
+inline constexpr NonfiniteWord kUnknownLocation = 1;  // of a value whose location is not known
+inline constexpr int kElementBits = 40, kNumberBits = 22;
+// The largest number of a tensor; larger ones are stored as this one.
+inline constexpr std::uint32_t kMostNumber = (std::uint32_t{1} << kNumberBits) - 1;
+
+/** Returns the word of a non-finite value. `element` is its offset in the tensor's memory. */
+template <class T>
+MZ_HD NonfiniteWord nonfinite_word(std::size_t number, std::int64_t element, T value) {
+  const NonfiniteWord kind = value != value ? 0 : value > 0 ? 1 : 2;
+  const NonfiniteWord known = number < kMostNumber ? number : kMostNumber;
+  return ~(known << (kElementBits + 2) | static_cast<NonfiniteWord>(element) << 2 | kind);
+}
+/** Returns the number of the tensor. */
+constexpr std::uint32_t number_of(NonfiniteWord word) {
+  return static_cast<std::uint32_t>(~word >> (kElementBits + 2));
+}
+/** Returns the element's offset in the tensor's memory. */
+constexpr std::int64_t element_of(NonfiniteWord word) {
+  return static_cast<std::int64_t>(~word >> 2 & ((NonfiniteWord{1} << kElementBits) - 1));
+}
+/** Returns the value: NaN, infinity or -infinity. */
+constexpr double value_of(NonfiniteWord word) {
+  const NonfiniteWord kind = ~word & 3;
+  return kind == 0 ? NAN : kind == 1 ? HUGE_VAL : -HUGE_VAL;
+}
+
+// ---- results ------------------------------------------------------------------------------------
+
+class StepState;
+
+/** The result of a step. If the overflow flag that decides on the step is in the memory of a
+ *  device, the result is read from there when it is first looked at. */
+class MZ_API StepResult {
+ public:
+  /** What a step did. */
+  enum Value : std::uint8_t {
+    stepped,   // the parameters have been updated
+    skipped,   // mixed precision found an overflow; nothing has changed
+    no_grads,  // no parameter has a gradient
+  };
+  // The number of later steps after which a result that was not looked at is dropped.
+  static constexpr int kKept = 128;
+
+  StepResult(Value value = stepped) : value_(value) {}  // NOLINT: implicit on purpose
+  /** A result in device memory: of the step after which the optimizer has taken or skipped `steps`
+   *  steps; -1 for a step that is being captured. */
+  StepResult(std::shared_ptr<StepState> state, std::int64_t steps)
+      : value_(stepped), state_(std::move(state)), steps_(steps) {}
+
+  /** Returns the value. Waits for the device if it is not known. Errors: StateError in a captured
+   *  step, where it is never known (see Optimizer::last_result); StateError if the optimizer has
+   *  taken kKept more steps; amp::DivergenceError after too many skips. */
+  Value value() const;
+  /** Returns value(), for comparisons and switch. */
+  operator Value() const { return value(); }  // NOLINT: implicit on purpose
+  /** Returns true if value() does not wait. */
+  bool is_known() const { return !state_; }
+
+ private:
+  mutable Value value_;
+  mutable std::shared_ptr<StepState> state_;  // null if the value is known
+  std::int64_t steps_ = 0;
+};
+
+/** Returns "stepped", "skipped" or "no_grads". */
+MZ_API std::string_view name(StepResult::Value result);
+
+// ---- updates ------------------------------------------------------------------------------------
 
 /** Returns base^n, computed in double-double arithmetic. The error before the final rounding is far
  *  below one ulp, so every device returns the bits of a correctly rounded power. */
@@ -78,6 +155,8 @@ struct UpdateTime {
   /** Returns the number of the update, counted from 1. */
   MZ_HD std::int64_t step() const { return counter->steps + 1; }
 };
+
+// ---- steps --------------------------------------------------------------------------------------
 
 /** The results of an optimizer's steps. */
 struct StepRecord {

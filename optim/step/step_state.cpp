@@ -44,13 +44,6 @@ Optimizer& StepState::optimizer() const {
 
 // ---- the memory ---------------------------------------------------------------------------------
 
-std::vector<std::size_t> StepState::firsts() const {
-  std::vector<std::size_t> firsts{0};
-  for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
-    firsts.push_back(firsts.back() + optimizer().slots(group).size());
-  return firsts;
-}
-
 std::vector<std::pair<double, double>> StepState::betas() const {
   std::vector<std::pair<double, double>> betas;
   for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
@@ -59,20 +52,20 @@ std::vector<std::pair<double, double>> StepState::betas() const {
 }
 
 void StepState::allocate(Device to) {
-  std::vector<std::size_t> first = firsts();
+  std::vector<std::pair<double, double>> new_betas = betas();
   const bool stays = record_memory_.defined() && device() == to;
   const Tensor record = stays ? record_memory_ : record_tensor<StepRecord>(1, to);
-  if (!stays || first != first_) {
+  if (!stays || new_betas.size() != betas_.size()) {
     const NoCapturePool lasting;
-    const auto groups = static_cast<std::int64_t>(first.size()) - 1;
-    const Tensor counters =
-        record_tensor<UpdateCounter>(static_cast<std::int64_t>(first.back()), to);
-    values_ = {counters, empty_tensor({groups}, DType::f64, to)};
+    const std::size_t count = optimizer().slots().size();
+    const Tensor counters = record_tensor<UpdateCounter>(static_cast<std::int64_t>(count), to);
+    values_ = {counters,
+               empty_tensor({static_cast<std::int64_t>(new_betas.size())}, DType::f64, to)};
+    count_ = count;
     sent_rates_.clear();
   }
   record_memory_ = record;
-  first_ = std::move(first);
-  betas_ = betas();
+  betas_ = std::move(new_betas);
 }
 
 void StepState::send_counters() {
@@ -104,14 +97,11 @@ void StepState::receive_counters() {
   std::vector<UpdateCounter> downloaded;
   const auto* counters = static_cast<const UpdateCounter*>(values_.counters.raw_data());
   if (device() != cpu) {
-    downloaded.resize(first_.back());
+    downloaded.resize(count_);
     download(values_.counters, downloaded.data(), downloaded.size() * sizeof(UpdateCounter));
     counters = downloaded.data();
   }
-  std::size_t i = 0;
-  for (std::size_t group = 0; group + 1 < first_.size(); ++group)
-    for (Slot& slot : optimizer_->slots(group))
-      if (i < first_.back()) slot.steps = counters[i++].steps;
+  for (Slot& slot : optimizer_->slots().first(count_)) slot.steps = (counters++)->steps;
 }
 
 // ---- steps --------------------------------------------------------------------------------------
@@ -122,8 +112,7 @@ void StepState::start(std::span<ParamUpdate> updates) {
   for (const ParamUpdate& u : updates)
     if (device_of(u) != to) to = cpu;
   const bool capturing = Capture::current() != nullptr;
-  const bool fits =
-      record_memory_.defined() && device() == to && firsts() == first_ && betas() == betas_;
+  const bool fits = record_memory_.defined() && device() == to && betas() == betas_;
   Capture::require_prepared("step", !pending_ && (fits || !ahead_),
                             "an optimizer has changed since its last step");
   if (!capturing) flush();
@@ -146,26 +135,22 @@ void StepState::start(std::span<ParamUpdate> updates) {
   };
   for (ParamUpdate& u : updates) {
     const Values& values = values_on(device_of(u));
-    u.time = {
-        values.rates.data<double>() + u.group,
-        static_cast<const UpdateCounter*>(values.counters.raw_data()) + first_[u.group] + u.index};
+    u.time = {values.rates.data<double>() + u.group,
+              static_cast<const UpdateCounter*>(values.counters.raw_data()) + u.index};
   }
 }
 
 std::vector<StepCall> StepState::count_of(std::span<const ParamUpdate> updates,
                                           const FoundInf& found_inf) const {
   constexpr std::size_t kMost = StepCall::kMost;
-  const std::size_t count = first_.back();
-  std::vector<StepCall> calls(std::max<std::size_t>(1, (count + kMost - 1) / kMost));
+  std::vector<StepCall> calls(std::max<std::size_t>(1, (count_ + kMost - 1) / kMost));
   for (std::size_t i = 0; i < calls.size(); ++i) {
     calls[i].counters = static_cast<UpdateCounter*>(values_.counters.raw_data()) + i * kMost;
-    calls[i].count = static_cast<std::int32_t>(std::min(count - i * kMost, kMost));
+    calls[i].count = static_cast<std::int32_t>(std::min(count_ - i * kMost, kMost));
     calls[i].end.found_inf = found_inf.data();
   }
-  for (const ParamUpdate& u : updates) {
-    const std::size_t i = first_[u.group] + u.index;
-    calls[i / kMost].updated[i % kMost / 64] |= std::uint64_t{1} << (i % 64);
-  }
+  for (const ParamUpdate& u : updates)
+    calls[u.index / kMost].updated[u.index % kMost / 64] |= std::uint64_t{1} << (u.index % 64);
   calls.back().end.record = static_cast<StepRecord*>(record_memory_.raw_data());
   calls.back().end.limit = skip_limit_;
   return calls;
@@ -225,28 +210,12 @@ void StepState::sync_to_host() {
   notify(record);
 }
 
-namespace {
-
-bool is_same(const std::weak_ptr<OptimizerHooks>& a, const std::weak_ptr<OptimizerHooks>& b) {
-  return !a.owner_before(b) && !b.owner_before(a);
-}
-
-}  // namespace
-
-void StepState::observe(const std::weak_ptr<OptimizerHooks>& observer, std::int64_t skip_limit) {
-  if (!is_same(observer, observer_) && !observer_.expired()) {
+void StepState::observe(const std::shared_ptr<OptimizerHooks>& observer, std::int64_t skip_limit) {
+  const std::shared_ptr<OptimizerHooks> former = observer_.lock();
+  if (former && former != observer) {
     Capture::require_prepared("step", !ahead_, "another scaler has stepped the optimizer");
     sync_to_host();
-    std::erase_if(former_observers_, [](const auto& former) { return former.first.expired(); });
-    former_observers_.emplace_back(observer_, record_.consecutive_skips);
-    record_.consecutive_skips = 0;
-    const auto known =
-        std::find_if(former_observers_.begin(), former_observers_.end(),
-                     [&](const auto& former) { return is_same(former.first, observer); });
-    if (known != former_observers_.end()) {
-      record_.consecutive_skips = known->second;
-      former_observers_.erase(known);
-    }
+    former->other_skips = std::exchange(record_.consecutive_skips, observer->other_skips);
     host_moved();
   }
   observer_ = observer;
@@ -330,12 +299,11 @@ std::vector<const void*> addresses_of(const Optimizer& optimizer) {
   const auto add = [&](const Tensor& x) {
     addresses.push_back(x.defined() ? x.raw_data() : nullptr);
   };
-  for (std::size_t group = 0; group < optimizer.num_groups(); ++group)
-    for (const Slot& slot : optimizer.slots(group)) {
-      add(slot.param);
-      add(slot.master);
-      for (const Tensor& state : slot.state) add(state);
-    }
+  for (const Slot& slot : optimizer.slots()) {
+    add(slot.param);
+    add(slot.master);
+    for (const Tensor& state : slot.state) add(state);
+  }
   return addresses;
 }
 
@@ -356,11 +324,11 @@ void CapturedSteps::abandon_capture() noexcept {
 
 void CapturedSteps::before_replay() {
   Optimizer& optimizer = state_->optimizer();
-  if (const std::size_t count = state_->firsts().back(); count != state_->first_.back())
+  if (const std::size_t count = optimizer.slots().size(); count != state_->count_)
     fail<StateError>("Graph.replay",
                      {.what = "parameters were added to an optimizer since the step was captured",
                       .got = str(count, " parameters"),
-                      .expected = str(state_->first_.back()),
+                      .expected = str(state_->count_),
                       .hint = "capture the step again"});
   state_->flush();
   if (OptimizerHooks* hooks = optimizer.hooks()) hooks->before_replay(optimizer);

@@ -76,7 +76,7 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
    *  limit. Each observer has a count of its own. Waits for the device if another observer's steps
    *  are not known yet. Errors: CapturePostponed in that case; those of
    *  OptimizerHooks::skips_found. */
-  void observe(const std::weak_ptr<OptimizerHooks>& observer, std::int64_t skip_limit);
+  void observe(const std::shared_ptr<OptimizerHooks>& observer, std::int64_t skip_limit);
   /** Number of steps between two reads of poll(). Each step is reported before 2 * kPollSteps later
    *  ones are taken; a replay that takes several steps reports after them. */
   static constexpr std::int64_t kPollSteps = 50;
@@ -103,8 +103,6 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
   void receive_counters();
   /** Makes the memory fit the optimizer's groups, with the values undefined if it was replaced. */
   void allocate(Device device);
-  /** Returns the index of each group's first counter, and the number of counters. */
-  std::vector<std::size_t> firsts() const;
   std::vector<std::pair<double, double>> betas() const;
   void end_capture() noexcept;
 
@@ -115,8 +113,8 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
 
   Optimizer* optimizer_;
   StepRecord record_;                             // the host's
-  std::vector<std::size_t> first_;                // firsts() of the memory
-  std::vector<std::pair<double, double>> betas_;  // of the counters
+  std::size_t count_ = 0;                         // of the counters
+  std::vector<std::pair<double, double>> betas_;  // of the counters, by group
   Tensor record_memory_;
   Values values_;
   std::vector<Values> copies_;  // for gradients on other devices
@@ -129,8 +127,6 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
   std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
   std::weak_ptr<OptimizerHooks> observer_;
   std::int64_t skip_limit_ = 0;
-  // Other observers with their consecutive skips.
-  std::vector<std::pair<std::weak_ptr<OptimizerHooks>, std::int64_t>> former_observers_;
   StepRecord reported_;              // the latest record given to notify()
   std::int64_t since_read_ = 0;      // steps after the start of the latest read of poll()
   std::unique_ptr<AsyncRead> read_;  // of poll(), not reported yet; may be null

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/core/late_result.h"
 #include "../../tensor/device/backend.h"
 #include "../../tensor/device/queues.h"
 #include "../../tensor/memory/transfer.h"
@@ -54,17 +55,6 @@ void check_tuple(std::string_view op, const TensorTuple& tuple) {
   }
 }
 
-/** Returns the distinct devices of the tuples, in order of appearance. */
-std::vector<Device> devices_of(std::span<const TensorTuple> tuples) {
-  std::vector<Device> devices;
-  for (const TensorTuple& tuple : tuples) {
-    const Device device = first_of(tuple).device();
-    if (std::find(devices.begin(), devices.end(), device) == devices.end())
-      devices.push_back(device);
-  }
-  return devices;
-}
-
 [[noreturn]] void fail_without_kernel(std::string_view op, Device device) {
   fail<Unsupported>(op, {.what = str("no multi-tensor kernel for ", device, " in this build"),
                          .hint = "configure with -Dcuda=enabled, or move the tensors to the CPU"});
@@ -82,13 +72,10 @@ class PackedLists {
       : tuples_(std::move(tuples)), written_(written), keeps_empty_(keeps_empty) {
     const NoGradNoCasts plain_ops;
     for (const TensorTuple& tuple : tuples_) check_tuple(op, tuple);
-    for (const Device device : devices_of(tuples_)) {
-      List& list = lists_.emplace_back();
-      list.device = device;
-      for (std::size_t i = 0; i < tuples_.size(); ++i)
-        if (first_of(tuples_[i]).device() == device) add(list, tuples_[i], i);
-      if (device == cpu) blocks::reserve(list.entries);
-    }
+    for (std::size_t i = 0; i < tuples_.size(); ++i)
+      add(list_on(first_of(tuples_[i]).device()), tuples_[i], i);
+    for (const List& list : lists_)
+      if (list.device == cpu) blocks::reserve(list.entries);
   }
 
   /** Calls run(entries, device) for each device, writes copies back and bumps versions. */
@@ -117,6 +104,14 @@ class PackedLists {
   };
 
   bool writes(std::size_t i) const { return (written_ >> i & 1u) != 0; }
+
+  /** Returns the list of a device, which it adds if there is none. */
+  List& list_on(Device device) {
+    for (List& list : lists_)
+      if (list.device == device) return list;
+    lists_.push_back({.device = device, .entries = {}, .copies = {}, .write_backs = {}});
+    return lists_.back();
+  }
 
   void add(List& list, const TensorTuple& tuple, std::size_t index) const {
     TensorListEntry entry;
@@ -245,19 +240,6 @@ class SourceGuard final : public LateWrite {
   std::function<void()> write_;
 };
 
-/** Returns a tensor over memory of a storage. */
-Tensor over(Storage* storage, DType dtype, const Shape& shape, const Strides& strides,
-            std::int64_t offset) {
-  const auto impl = make_ref<TensorImpl>();
-  impl->storage = Ref<Storage>(storage);
-  impl->dtype = dtype;
-  impl->shape = shape;
-  impl->strides = strides;
-  impl->offset = offset;
-  impl->refresh();
-  return Tensor(impl);
-}
-
 }  // namespace
 
 /** Makes the gradients of a captured step late again after each replay, which has computed them
@@ -361,7 +343,7 @@ std::pair<Tensor, std::shared_ptr<LateGradient>> LateGradients::add(const Tensor
   late->result_ = storage.get();
   late->dtype_ = master.dtype();
   late->offset_ = 0;
-  return {over(storage.get(), master.dtype(), master.shape(), master.strides(), 0), late};
+  return {over(storage, master.dtype(), master.shape(), master.strides()), late};
 }
 
 std::optional<AxpbyTensors> LateGradients::copy_of_scale() const {
@@ -410,7 +392,8 @@ void LateGradients::write_all() {
                             "a gradient from an earlier scope is first read");
   std::vector<AxpbyTensors> items;
   for (const auto& late : writing_) {
-    const Tensor out = over(late->result_, late->dtype_, {late->numel_}, {1}, late->offset_);
+    const Tensor out =
+        over(Ref<Storage>(late->result_), late->dtype_, {late->numel_}, {1}, late->offset_);
     const Tensor& x = late->x_;
     items.push_back({x.defined() ? alias(x, {late->numel_}, {1}, x.impl()->offset) : out, {}, out});
   }
@@ -496,12 +479,27 @@ Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
   return work.result();
 }
 
-Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options) {
-  const bool wide = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) {
-    return x.defined() && x.dtype() == DType::f64;
-  });
+namespace {
+
+bool any_f64(std::span<const Tensor> tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& x) { return x.defined() && x.dtype() == DType::f64; });
+}
+
+}  // namespace
+
+Tensor clip_by_norm(std::span<const Tensor> grads, double max_norm, Factor& factor, double p) {
   const CastScope no_casts(nullptr);
-  return norms(tensors, options).total.to(wide ? DType::f64 : DType::f32);
+  const Tensor norm = norms(grads, {.p = p, .inv_scale = factor}).total;
+  factor.norm = norm.data<double>();
+  factor.max_norm = max_norm;
+  factor.norm_is_f32 = !any_f64(grads);
+  return norm;
+}
+
+Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options) {
+  const CastScope no_casts(nullptr);
+  return norms(tensors, options).total.to(any_f64(tensors) ? DType::f64 : DType::f32);
 }
 
 }  // namespace mezzo::optim

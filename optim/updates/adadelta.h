@@ -9,16 +9,13 @@
 
 namespace mezzo::optim {
 
-/** Settings of AdadeltaUpdate. */
-using AdadeltaSettings = SettingsOf<AdadeltaOptions>;
-
 /** Adadelta with L2 regularisation. */
 struct MZ_API AdadeltaUpdate {
   static constexpr std::string_view name = "adadelta";
   static constexpr std::size_t kStates =
       2;  // mean of squares of the gradient, mean of squares of the changes
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
-  using Settings = AdadeltaSettings;
+  using Settings = SettingsOf<AdadeltaOptions>;
 
   static constexpr unsigned kModes = 2;
   static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, false); }

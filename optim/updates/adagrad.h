@@ -9,15 +9,12 @@
 
 namespace mezzo::optim {
 
-/** Settings of AdagradUpdate. */
-using AdagradSettings = SettingsOf<AdagradOptions>;
-
 /** Adagrad with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdagradUpdate {
   static constexpr std::string_view name = "adagrad";
   static constexpr std::size_t kStates = 1;  // sum of the squared gradients
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
-  using Settings = AdagradSettings;
+  using Settings = SettingsOf<AdagradOptions>;
 
   static constexpr unsigned kModes = kNumDecays;
   static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, s.adagrad_w_mode); }

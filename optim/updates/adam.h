@@ -9,16 +9,13 @@
 
 namespace mezzo::optim {
 
-/** Settings of AdamUpdate. */
-using AdamSettings = SettingsOf<AdamOptions>;
-
 /** Adam with L2 regularisation or decoupled weight decay. */
 struct MZ_API AdamUpdate {
   static constexpr std::string_view name = "adam";
   // mean of the gradient, mean of its square, the largest such mean (AMSGrad only)
   static constexpr std::size_t kStates = 3;
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
-  using Settings = AdamSettings;
+  using Settings = SettingsOf<AdamOptions>;
 
   static constexpr unsigned kModes = 2 * kNumDecays;
   static unsigned mode(const Settings& s) {

@@ -9,15 +9,12 @@
 
 namespace mezzo::optim {
 
-/** Settings of AdamaxUpdate. */
-using AdamaxSettings = SettingsOf<AdamaxOptions>;
-
 /** Adamax with L2 regularisation. */
 struct MZ_API AdamaxUpdate {
   static constexpr std::string_view name = "adamax";
   static constexpr std::size_t kStates = 2;  // mean of the gradient, its decayed largest magnitude
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
-  using Settings = AdamaxSettings;
+  using Settings = SettingsOf<AdamaxOptions>;
 
   static constexpr unsigned kModes = 2;
   static unsigned mode(const Settings& s) { return decay_mode(s.weight_decay, false); }

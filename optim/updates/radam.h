@@ -9,15 +9,12 @@
 
 namespace mezzo::optim {
 
-/** Settings of RAdamUpdate. */
-using RAdamSettings = SettingsOf<RAdamOptions>;
-
 /** RAdam with L2 regularisation or decoupled weight decay. */
 struct MZ_API RAdamUpdate {
   static constexpr std::string_view name = "radam";
   static constexpr std::size_t kStates = 2;  // mean of the gradient, mean of its square
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
-  using Settings = RAdamSettings;
+  using Settings = SettingsOf<RAdamOptions>;
 
   static constexpr unsigned kModes = kNumDecays;
   static unsigned mode(const Settings& s) {

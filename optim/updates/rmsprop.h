@@ -9,16 +9,13 @@
 
 namespace mezzo::optim {
 
-/** Settings of RmsPropUpdate. */
-using RmsPropSettings = SettingsOf<RMSpropOptions>;
-
 /** RMSprop, centred or not, with or without momentum. */
 struct MZ_API RmsPropUpdate {
   static constexpr std::string_view name = "rmsprop";
   static constexpr std::size_t kStates =
       3;  // mean of squares, momentum buffer, mean of the gradient
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
-  using Settings = RmsPropSettings;
+  using Settings = SettingsOf<RMSpropOptions>;
 
   enum Mode : unsigned { kDecay = 1, kMomentum = 2, kCentered = 4 };
   static constexpr unsigned kModes = 8;

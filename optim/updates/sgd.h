@@ -7,15 +7,12 @@
 
 namespace mezzo::optim {
 
-/** Settings of SgdUpdate. */
-using SgdSettings = SettingsOf<SgdOptions>;
-
 /** Stochastic gradient descent with momentum. */
 struct MZ_API SgdUpdate {
   static constexpr std::string_view name = "sgd";
   static constexpr std::size_t kStates = 1;  // momentum buffer; absent without momentum
   static constexpr unsigned kWrites = kWritesParam | kWritesStates;
-  using Settings = SgdSettings;
+  using Settings = SettingsOf<SgdOptions>;
 
   /** Where weight decay enters; a mode is one of these, plus kPlaces times a kind of momentum. */
   enum Decay : unsigned { kWithout, kBefore, kAfter };

@@ -8,6 +8,7 @@
 
 #include "../../core/dispatch.h"
 #include "../../core/error.h"
+#include "../../core/late_result.h"
 #include "../../core/registry.h"
 #include "../../device/backend.h"
 #include "../../device/capture.h"
@@ -156,121 +157,28 @@ void convert_to(const Tensor& x, Tensor& y) {
 
 namespace {
 
-/** The conversion of late_to_f32(). */
-class LateCast final : public LateWrite {
- public:
-  explicit LateCast(const Tensor& source)
-      : source_(source.detach()),
-        version_(source.version()),
-        capture_(Capture::current(source.device())) {}
-
-  void run(Storage& storage) override {
-    const bool is_prepared = is_of_this_capture() || !Capture::current(source_.device());
-    Capture::require_prepared("to", is_prepared, "a 16-bit result is first read as f32");
-    const auto impl = make_ref<TensorImpl>();
-    impl->storage = Ref<Storage>(&storage);
-    impl->shape = {source_.numel()};
-    impl->strides = {1};
-    impl->refresh();
-    Tensor y(impl);
-    convert_to(flat(source_.numel()), y);
-  }
-
-  /** Returns true if work that is enqueued now may read the source. */
-  bool is_of_this_capture() const { return capture_ == Capture::current(source_.device()); }
-
-  /** Returns elements of the source with the layout of x, a view of the result. */
-  Tensor seen_as(const Tensor& x) const {
-    return alias(checked(), x.shape(), x.strides(), source_.impl()->offset + x.impl()->offset);
-  }
-
-  Storage* result = nullptr;  // owns this object
-
- private:
-  Tensor flat(std::int64_t elements) const {
-    return alias(checked(), {elements}, {1}, source_.impl()->offset);
-  }
-
-  const Tensor& checked() const {
-    if (source_.version() == version_) return source_;
-    fail<StateError>(ApiScope::outermost("to"),
-                     {.what = "a tensor needed for backward was modified in place",
-                      .got = str(source_, " at version ", source_.version()),
-                      .expected = str("version ", version_),
-                      .hint = "use the out-of-place form"});
-  }
-
-  Tensor source_;
-  std::uint32_t version_;
-  const Capture* capture_;  // the capture in which this was made; null: none
-};
-
-/** Runs the late conversions of a capture whose results exist at its end, because replays must
- *  write what is read after them. */
-struct CapturedCasts final : CaptureParticipant {
-  std::vector<std::weak_ptr<LateCast>> casts;
-  bool is_open = true;
-
-  void before_replay() override {}
-  void after_replay() override {}
-  void finish_capture() override {
-    for (const std::weak_ptr<LateCast>& cast : std::exchange(casts, {}))
-      if (const std::shared_ptr<LateCast> late = cast.lock()) (void)late->result->data();
-    is_open = false;
-  }
-  void abandon_capture() noexcept override { is_open = false; }
-};
-
-void finish_with(Capture& capture, const std::shared_ptr<LateCast>& cast) {
-  static thread_local std::weak_ptr<CapturedCasts> latest;
-  std::shared_ptr<CapturedCasts> own = latest.lock();
-  if (!own || !own->is_open) {
-    own = std::make_shared<CapturedCasts>();
-    capture.join(own);
-    latest = own;
-  }
-  std::erase_if(own->casts, [](const auto& known) { return known.expired(); });
-  own->casts.push_back(cast);
-}
-
 /** Returns true if the conversion may wait. The first element has the alignment of an allocation,
  *  so that kernels read it like the result's. */
 bool may_wait(const Tensor& x) {
   constexpr std::int64_t kAligned = 64;  // elements
   return is_low(x.dtype()) && x.is_contiguous() && x.memory_format() == MemoryFormat::contiguous &&
-         x.numel() > 0 && x.impl()->offset % kAligned == 0 && !x.impl()->storage->is_exposed() &&
-         !current_queue(x.device()) && !needs_single_ops();
+         x.numel() > 0 && x.impl()->offset % kAligned == 0 && can_be_late(x);
 }
 
 }  // namespace
 
 Tensor late_to_f32(const Tensor& x) {
   if (!may_wait(x)) return x.to(DType::f32);
-  const auto late = std::make_shared<LateCast>(x);
-  const auto impl = make_ref<TensorImpl>();
-  impl->shape = x.shape();
-  impl->strides = strides_in(MemoryFormat::contiguous, x.shape());
-  impl->refresh();
-  impl->storage = make_ref<Storage>(static_cast<std::size_t>(x.numel()) * sizeof(float), x.device(),
-                                    std::static_pointer_cast<LateWrite>(late));
-  late->result = impl->storage.get();
-  Tensor y(impl);
-  const To::Attrs attrs{DType::f32};
-  if (grad_enabled() && x.requires_grad()) record(op_info<To>, {&x, 1}, {&y, 1}, &attrs);
-  if (Capture* const capture = Capture::current(x.device())) finish_with(*capture, late);
-  if (TraceHook* const hook = thread_hooks().trace) {
-    hook->enter_forward(op_info<To>);
-    hook->trace(op_info<To>, {&x, 1}, {&y, 1});
-    hook->leave_forward(op_info<To>);
-  }
-  return y;
+  return late_result(op_info<To>, {x}, std::make_shared<To::Attrs>(To::Attrs{DType::f32}),
+                     {.op = "to",
+                      .read = "a 16-bit result is first read as f32",
+                      .modified = "a tensor needed for backward was modified in place",
+                      .hint = "use the out-of-place form"});
 }
 
 Tensor late_source(const Tensor& x) {
-  if (x.dtype() != DType::f32) return x;
-  const auto late = std::dynamic_pointer_cast<LateCast>(x.impl()->storage->late_write());
-  const bool usable = late && late->is_of_this_capture() && !current_queue(x.device());
-  return usable ? late->seen_as(x) : x;
+  const Tensor source = x.dtype() == DType::f32 ? late_operand(op_info<To>, x) : Tensor{};
+  return source.defined() ? source : x;
 }
 
 std::span<OpInfo* const> copy_ops() { return infos_of(CopyOps{}); }

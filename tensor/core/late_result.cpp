@@ -1,0 +1,156 @@
+#include "late_result.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "../device/capture.h"
+#include "../device/queues.h"
+#include "../text/text.h"
+#include "dispatch.h"
+
+namespace mezzo {
+
+namespace {
+
+/** Computes a late result. */
+struct LateResult final : LateWrite {
+  void run(Storage& storage) override {
+    Capture::require_prepared(texts.op, is_usable() || !Capture::current(in[0].device()),
+                              texts.read);
+    require_unmodified();
+    Tensor y = result_over(Ref<Storage>(&storage));
+    info->kernel[static_cast<std::size_t>(in[0].device().kind)](*info, in, {&y, 1}, attrs.get());
+  }
+
+  /** Returns the result as a tensor over a storage. */
+  Tensor result_over(Ref<Storage> storage) const {
+    return over(std::move(storage), DType::f32, in[0].shape(), contiguous_strides(in[0].shape()));
+  }
+
+  void require_unmodified() const {
+    if (in[0].version() != version)
+      fail<StateError>(ApiScope::outermost(texts.op),
+                       {.what = std::string(texts.modified),
+                        .got = str(in[0], " at version ", in[0].version()),
+                        .expected = str("version ", version),
+                        .hint = std::string(texts.hint)});
+  }
+
+  /** Returns true if work that is enqueued now may read the operands. */
+  bool is_usable() const { return capture == Capture::current(in[0].device()); }
+
+  const OpInfo* info = nullptr;
+  std::vector<Tensor> in;
+  std::shared_ptr<const void> attrs;
+  LateTexts texts;
+  std::uint32_t version = 0;         // of in[0]
+  const Capture* capture = nullptr;  // in which this was made; null: none
+  Storage* result = nullptr;         // owns this object
+};
+
+/** The late results of all threads that have to be computed at a certain time. */
+class LateResults final : public CaptureParticipant {
+ public:
+  /** Returns the object, which is never destroyed, since tensors may outlive main. */
+  static const std::shared_ptr<LateResults>& all() {
+    static auto& results = *new std::shared_ptr<LateResults>(new LateResults);
+    return results;
+  }
+
+  void add(const std::shared_ptr<LateResult>& result) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(results_, [](const auto& known) { return known.expired(); });
+    results_.push_back(result);
+  }
+
+  /** Computes those that `fits` accepts and that this thread can read: reading one whose operand
+   *  was modified is an error. */
+  template <class Fits> void compute(const Fits& fits) {
+    std::vector<std::shared_ptr<LateResult>> found;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::weak_ptr<LateResult>& known : results_)
+        if (std::shared_ptr<LateResult> late = known.lock();
+            late && fits(*late) && late->is_usable() && late->in[0].version() == late->version)
+          found.push_back(std::move(late));
+    }
+    for (const std::shared_ptr<LateResult>& late : found) (void)late->result->data();
+  }
+
+  void before_replay() override {}
+  void after_replay() override {}
+  void finish_capture() override {
+    compute([](const LateResult& late) { return late.capture != nullptr; });
+  }
+  void abandon_capture() noexcept override {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(results_, [](const auto& known) {
+      const std::shared_ptr<LateResult> late = known.lock();
+      return late && late->capture && late->is_usable();
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<LateResult>> results_;
+};
+
+}  // namespace
+
+Tensor over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
+            std::int64_t offset) {
+  const auto impl = make_ref<TensorImpl>();
+  impl->storage = std::move(storage);
+  impl->dtype = dtype;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->refresh();
+  return Tensor(impl);
+}
+
+bool can_be_late(const Tensor& x) {
+  return !x.impl()->storage->is_exposed() && !current_queue(x.device()) && !needs_single_ops();
+}
+
+Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<const void> attrs,
+                   const LateTexts& texts) {
+  const Tensor x = in[0];
+  const auto late = std::make_shared<LateResult>();
+  late->info = &info;
+  late->in = in;
+  late->in[0] = x.detach();
+  late->attrs = attrs;
+  late->texts = texts;
+  late->version = x.version();
+  late->capture = Capture::current(x.device());
+  Tensor y =
+      late->result_over(make_ref<Storage>(static_cast<std::size_t>(x.numel()) * sizeof(float),
+                                          x.device(), std::static_pointer_cast<LateWrite>(late)));
+  late->result = y.impl()->storage.get();
+  if (late->capture || in.size() > 1) LateResults::all()->add(late);
+  if (late->capture) Capture::current()->join(LateResults::all());
+  if (grad_enabled() && x.requires_grad()) record(info, in, {&y, 1}, attrs.get());
+  if (TraceHook* const hook = thread_hooks().trace) {
+    hook->enter_forward(info);
+    hook->trace(info, in, {&y, 1});
+    hook->leave_forward(info);
+  }
+  return y;
+}
+
+void compute_late_results_of(const Tensor& x) {
+  LateResults::all()->compute(
+      [&](const LateResult& late) { return late.in.size() > 1 && late.in[1].is_same(x); });
+}
+
+Tensor late_operand(const OpInfo& info, const Tensor& x) {
+  const auto late = std::dynamic_pointer_cast<LateResult>(x.impl()->storage->late_write());
+  if (!late || late->info != &info || !late->is_usable() || current_queue(x.device())) return {};
+  late->require_unmodified();
+  const Tensor& from = late->in[0];
+  return alias(from, x.shape(), x.strides(), from.impl()->offset + x.impl()->offset);
+}
+
+}  // namespace mezzo

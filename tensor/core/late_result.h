@@ -1,0 +1,45 @@
+// Late results: what an op computes when it is first read, and never if only kernels read it that
+// take its operand instead.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "op.h"
+
+namespace mezzo {
+
+/** What errors say about a late result. */
+struct LateTexts {
+  std::string_view op;        // the function that made it
+  std::string_view read;      // that it is read in a capture, but was made before
+  std::string_view modified;  // that its operand was modified before it was read
+  std::string_view hint;      // what to do then
+};
+
+/** Returns true if an op on x can be late: where work goes to the main queue of the device, no
+ *  caller has the address of x, and no hook wants to see each op run. */
+bool can_be_late(const Tensor& x);
+
+/** Returns the result of an op of `info`, in f32, of the shape of in[0] and contiguous, with its
+ *  gradient. Its memory is allocated and computed when it is first asked for; until then in[0] must
+ *  stay as it is. Results of a captured step that exist at its end are computed there, because
+ *  replays must write what is read after them. Errors when it is read: StateError if in[0] was
+ *  modified; CapturePostponed in a capture that began after the result was made. */
+Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<const void> attrs,
+                   const LateTexts& texts);
+
+/** Returns a tensor over memory of a storage, which need not exist yet. */
+Tensor over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
+            std::int64_t offset = 0);
+
+/** Computes the late results that read x as their second operand, before x changes. */
+void compute_late_results_of(const Tensor& x);
+
+/** Returns the elements of in[0] that become those of x, which is a late result of `info` or a view
+ *  of one, with the shape and strides of x; undefined if x is none, or if this thread's work goes
+ *  into another queue than the main one. Errors: StateError if in[0] was modified. */
+Tensor late_operand(const OpInfo& info, const Tensor& x);
+
+}  // namespace mezzo
