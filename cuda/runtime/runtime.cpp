@@ -309,6 +309,13 @@ void launch_together(const void* kernel, int blocks, int threads, std::size_t sh
         place);
 }
 
+void allow_shared(const void* kernel, std::size_t bytes, Place place) {
+  check("cudaFuncSetAttribute",
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        place);
+}
+
 void refuse_launch(std::int64_t blocks, std::int64_t most, Place place) {
   fail_call("kernel launch", str("a grid of ", blocks, " blocks; expected at most ", most), false,
             place);

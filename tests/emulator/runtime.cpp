@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -133,7 +134,16 @@ void do_or_keep(void* stream, std::function<void()> work) {
 
 }  // namespace
 
-void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared) {
+namespace {
+/** Bytes of dynamic shared memory that kernels were allowed. */
+std::size_t& allowed_shared(const void* kernel) {
+  static thread_local std::unordered_map<const void*, std::size_t> bytes;
+  return bytes.try_emplace(kernel, gpu::runtime::kSharedLimit).first->second;
+}
+}  // namespace
+
+void require_launchable(WorkName name, const void* kernel, Index3 grid, Index3 block,
+                        std::size_t dynamic_shared) {
   constexpr unsigned kMostBlocks = 0x7FFFFFFF, kMostRows = 65535, kMostThreads = 1024,
                      kMostThreadsZ = 64;
   const auto refuse = [&](const char* what) {
@@ -149,7 +159,7 @@ void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dy
       !in(block.x, kMostThreads) || !in(block.y, kMostThreads) || !in(block.z, kMostThreadsZ) ||
       std::uint64_t{block.x} * block.y * block.z > kMostThreads)
     refuse("invalid configuration argument");
-  if (dynamic_shared > kSharedLimit) refuse("invalid argument");
+  if (dynamic_shared > allowed_shared(kernel)) refuse("invalid argument");
 }
 
 void require_resident(WorkName name, unsigned blocks) {
@@ -198,6 +208,13 @@ std::string description(int) {
 }
 
 int compute_capability(int) { return emulator::capability; }
+
+void allow_shared(const void* kernel, std::size_t bytes, Place place) {
+  constexpr std::size_t kOfTuring = 64 << 10;
+  if (bytes > (emulator::capability < 80 ? kOfTuring : emulator::kMostShared))
+    fail_call("cudaFuncSetAttribute", "invalid argument", false, place);
+  emulator::allowed_shared(kernel) = bytes;
+}
 
 void use(int device, Place) { in_use = device; }
 

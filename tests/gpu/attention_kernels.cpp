@@ -1,5 +1,5 @@
-// Our own attention kernels: those on Tensor Cores against those for devices without Tensor Cores,
-// and against f64.
+// Our own attention kernels: those on Tensor Cores, and in f32 in quads, against those for devices
+// without Tensor Cores, and against f64.
 #include <mezzo.h>
 
 #include <iostream>
@@ -16,10 +16,11 @@ namespace {
 
 double worst_before[2] = {}, worst_now[2] = {};  // errors of results and of gradients
 
-/** Checks that the Tensor Core kernels are as accurate as the others, which round once. */
-void check_accuracy(const Call& call) {
+/** Checks that the kernels on Tensor Cores and in quads are as accurate as the others, which round
+ *  once. */
+void check_accuracy(const Call& call, std::initializer_list<DType> dtypes = {f16, bf16}) {
   const std::vector<Tensor> exact = results(call, f64, cpu);
-  for (const DType dtype : {f16, bf16}) {
+  for (const DType dtype : dtypes) {
     const std::vector<Tensor> now = results(call, dtype, kDevice);
     const CapabilityScope old(kWithoutTensorCores);
     const std::vector<Tensor> before = results(call, dtype, kDevice);
@@ -27,6 +28,7 @@ void check_accuracy(const Call& call) {
       const double was = error(before[i], exact[i], dtype), is = error(now[i], exact[i], dtype);
       INFO(name(dtype) << " result " << i);
       CHECK(is <= 1.1 * was + 0.05);
+      if (dtype == f32) continue;
       worst_before[i > 0] = std::max(worst_before[i > 0], was);
       worst_now[i > 0] = std::max(worst_now[i > 0], is);
     }
@@ -52,15 +54,19 @@ std::string kernels_of(DType dtype, std::int64_t features) {
 TEST_CASE("attention runs on Tensor Cores where they support it", "[gpu][attention]") {
   const OwnKernels own;
   const std::string tensor = "attention_tensor attention_tensor_backward ",
+                    quads = "attention_quads attention_quads_backward attention_quads_backward ",
                     plain = "attention attention_backward ";
   CHECK(kernels_of(f16, 8) == tensor);
   CHECK(kernels_of(bf16, 128) == tensor);
   CHECK(kernels_of(bf16, 129) == plain);
-  CHECK(kernels_of(f32, 8) == plain);
+  CHECK(kernels_of(f32, 8) == quads);
+  CHECK(kernels_of(f32, 64) == quads);
+  CHECK(kernels_of(f32, 65) == plain);
   CHECK(kernels_of(f64, 8) == plain);
   const CapabilityScope turing(75);
   CHECK(kernels_of(f16, 8) == tensor);
   CHECK(kernels_of(bf16, 8) == plain);
+  CHECK(kernels_of(f32, 8) == plain);
 }
 
 TEST_CASE("attention on Tensor Cores is as accurate as without", "[gpu][attention]") {
@@ -146,19 +152,36 @@ TEST_CASE("gradients of f16 attention overflow and underflow only in the final r
   check_accuracy(call);
 }
 
-TEST_CASE("attention on Tensor Cores gives the same bits in every schedule", "[gpu][attention]") {
+TEST_CASE("attention in quads is as accurate as without", "[gpu][attention]") {
+  const OwnKernels own;
+  manual_seed(8);
+  for (const Sizes& s : {Sizes{70, 130, 64, 64}, Sizes{130, 75, 20, 33}}) {
+    INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
+    Call call = drawn_call({}, s);
+    check_accuracy(call, {f32});
+    call.options.is_causal = true;
+    check_accuracy(call, {f32});
+  }
+}
+
+TEST_CASE("attention on Tensor Cores and in quads gives the same bits in every schedule",
+          "[gpu][attention]") {
   const OwnKernels own;
   manual_seed(7);
-  for (const Sizes& s : {Sizes{70, 70, 40, 24}, Sizes{70, 70, 128, 100}}) {
+  const auto check = [](const Sizes& s, DType dtype) {
+    INFO(name(dtype) << " " << s.features);
     Call call = drawn_call({}, s);
     call.options.dropout_p = 0.3;
     std::vector<Tensor> first;
     for (const Schedule schedule : kSchedules) {
       const ScheduleScope scope(schedule);
-      const std::vector<Tensor> now = results(call, f16, kDevice);
+      const std::vector<Tensor> now = results(call, dtype, kDevice);
       if (first.empty()) first = now;
       for (std::size_t i = 0; i < now.size(); ++i)
         CHECK(now[i].to_vector<double>() == first[i].to_vector<double>());
     }
-  }
+  };
+  check({70, 70, 40, 24}, f16);
+  check({70, 70, 128, 100}, f16);
+  check({70, 70, 40, 24}, f32);
 }

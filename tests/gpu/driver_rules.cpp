@@ -23,6 +23,8 @@ const Device kDevice{DeviceKind::cuda, 0};
 
 __global__ void do_nothing() {}
 
+__global__ void need_shared() {}
+
 __global__ void half_wait() {
   if (threadIdx.x < 32) __syncthreads();
 }
@@ -87,6 +89,17 @@ TEST_CASE("launches beyond the limits of a device are rejected", "[emulator]") {
     CHECK(refusal({1, 1, 1}, block).find(kConfiguration) == 0);
   CHECK(refusal({1, 1, 1}, {32, 1, 1}, (48 << 10) + 1)
             .find("kernel launch: invalid argument; got ") == 0);
+}
+
+TEST_CASE("launches with much shared memory ask for it, where a device has it", "[emulator]") {
+  const auto run = [](std::size_t shared) {
+    gpu::launch(&need_shared, {.threads = 32, .shared = shared}, nullptr);
+  };
+  CHECK_NOTHROW(run(emulator::kMostShared));
+  CHECK_THROWS_WITH_AS_TEXT(run(emulator::kMostShared + 1), CudaError,
+                            "cudaFuncSetAttribute: invalid argument; called at ");
+  const CapabilityScope turing(75);
+  CHECK_THROWS_AS(run(emulator::kMostShared), CudaError);
 }
 
 TEST_CASE("a grid of too many blocks is rejected, not truncated", "[emulator]") {
