@@ -109,7 +109,7 @@ BUDGETS = {
     # for dk and dv 8192; the counted way has masks, dropout and rows that are no quads
     'attention_quads': [ProductBudget(r'attention_kernel', 168, 1.13, 2, 2300, 16)],
     'attention_quads_backward': [
-        ProductBudget(r'gradients_kernel', 255, 1.13, 7, 3300, 16),
+        ProductBudget(r'gradients_kernel', 255, 1.13, 7, 3400, 16),
         # of g and y, for 8 bytes: 42; the counted way has rows that are no quads
         Budget(r'offsets_kernel', 64, 70, 16, 0, 0),
     ],

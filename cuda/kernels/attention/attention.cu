@@ -107,8 +107,7 @@ void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
   const AttentionOperand y(out[0], op::attention_batch(in[0], in[1], in[2]));
   if (tensor_cores_serve(call, in[0].dtype(), in[0].device()))
     return attention_on_tensor_cores(call, y, out[1]);
-  if (quads_serve(call, in[0].dtype(), in[0].device()))
-    return attention_in_quads(call, y, out[1]);
+  if (quads_serve(call, in[0].dtype(), in[0].device())) return attention_in_quads(call, y, out[1]);
   visit_attention_tile(
       in[0].dtype(), call.values,
       [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {

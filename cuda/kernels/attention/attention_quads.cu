@@ -5,8 +5,10 @@ namespace mezzo::gpu {
 
 namespace {
 
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
 struct ForwardRoom {
-  QuadRows queries, keys, values;
+  alignas(Quad) QuadRows queries, keys, values;
   ScoreRows weights;
 };
 
@@ -24,7 +26,6 @@ __device__ inline float row_sum(float x) {
 /** The state of the rows that a thread owns: the maximum of the scores, and the sum of the
  *  exponentials of the thread's own. */
 struct RowStates {
-  static constexpr float kHidden = -std::numeric_limits<float>::infinity();
   float max[kQuadRows], sum[kQuadRows] = {};
 
   __device__ RowStates() {
@@ -34,8 +35,7 @@ struct RowStates {
 
   /** Converts scores into probabilities, up to the sums, and multiplies earlier results by the
    *  factors that new maxima require. */
-  __device__ void take(float (&scores)[kQuadRows][kQuadColumns],
-                       float (&results)[kQuadRows][kQuadColumns]) {
+  __device__ void take(QuadNumbers& scores, QuadNumbers& results) {
 #pragma unroll
     for (int i = 0; i < kQuadRows; ++i) {
       float top = max[i];
@@ -56,40 +56,6 @@ struct RowStates {
   }
 };
 
-/** Converts products of queries and keys into scores, -inf for keys that a query does not see, and
- *  returns a bit per score that dropout keeps. `weights` is memory for scores. */
-__device__ inline std::uint32_t find_scores(const AttentionCall& call, std::int64_t entry,
-                                            std::int64_t first_query, std::int64_t first_key,
-                                            const QuadScores& own,
-                                            float (&scores)[kQuadRows][kQuadColumns],
-                                            float* weights) {
-  std::uint32_t left = ~std::uint32_t{0};
-  if (call.mask.data || call.drops) {
-    own.store(scores, weights);
-    left = prepare_scores(call, entry, call.offset(call.mask, entry), own, weights, kScorePitch,
-                          [&](int row, int column) {
-                            const std::int64_t query = first_query + row, key = first_key + column;
-                            return ScorePlace{query < call.queries && key < call.keys, query, key};
-                          });
-    own.load(scores, weights);
-  }
-  if (!call.mask.data) {
-    const float scale = static_cast<float>(call.scale);
-    own.each(scores, [&](int, int, float& score) { score *= scale; });
-  }
-  if (call.is_causal && first_query == first_key)
-    own.each(scores, [](int row, int column, float& score) {
-      if (column > row) score = RowStates::kHidden;
-    });
-  if (call.keys - first_key < kQuadTile) {
-    const int keys = static_cast<int>(call.keys - first_key);
-    own.each(scores, [&](int, int column, float& score) {
-      if (column >= keys) score = RowStates::kHidden;
-    });
-  }
-  return left;
-}
-
 __global__ void __launch_bounds__(kQuadThreads, 3)
     attention_kernel(const AttentionCall __grid_constant__ call,
                      const QuadMatrix __grid_constant__ q, const QuadMatrix __grid_constant__ k,
@@ -101,26 +67,37 @@ __global__ void __launch_bounds__(kQuadThreads, 3)
   const std::int64_t entry = blockIdx.x / query_tiles,
                      first_query = (query_tiles - 1 - blockIdx.x % query_tiles) * kQuadTile;
   const std::int64_t k_offset = call.offset(k.x, entry), v_offset = call.offset(v.x, entry);
-  q.load_tile(call.offset(q.x, entry), first_query, room->queries.at);
-  float results[kQuadRows][kQuadColumns] = {};
+  q.load_tile(call.offset(q.x, entry), first_query, room->queries);
+  QuadNumbers results = {};
   RowStates rows;
+  const float kept = static_cast<float>(call.kept);
   const std::int64_t visible =
       call.is_causal && first_query + kQuadTile < call.keys ? first_query + kQuadTile : call.keys;
   for (std::int64_t first_key = 0; first_key < visible; first_key += kQuadTile) {
     __syncthreads();  // the previous rows are no longer needed
-    k.load_tile(k_offset, first_key, room->keys.at);
-    v.load_tile(v_offset, first_key, room->values.at);
+    k.load_tile(k_offset, first_key, room->keys);
+    v.load_tile(v_offset, first_key, room->values);
     __syncthreads();
-    float scores[kQuadRows][kQuadColumns] = {};
-    add_row_quads(scores, own, room->queries.at, room->keys.at, quads_in(call.features));
+    QuadNumbers scores = {};
+    add_row_quads(scores, own, room->queries, room->keys, quads_in(call.features));
     const std::uint32_t left =
-        find_scores(call, entry, first_query, first_key, own, scores, room->weights.at);
+        own.find_scores(call, entry, scores, room->weights, [&](int row, int column) {
+          const std::int64_t query = first_query + row, key = first_key + column;
+          return ScorePlace{query < call.queries && key < call.keys, query, key};
+        });
+    if (call.is_causal && first_query == first_key)
+      own.each(scores, [&](int i, float& score) {
+        if (own.column(i) > own.row(i)) score = kHidden;
+      });
+    if (call.keys - first_key < kQuadTile)
+      own.each(scores, [&](int i, float& score) {
+        if (first_key + own.column(i) >= call.keys) score = kHidden;
+      });
     rows.take(scores, results);
-    if (call.drops) own.drop(scores, left, static_cast<float>(call.kept));
-    own.store(scores, room->weights.at);
+    if (call.drops) own.each(scores, [&](int i, float& p) { p *= left >> i & 1 ? kept : 0.0f; });
+    own.store(scores, room->weights);
     __syncwarp();
-    add_weighted_quads(results, own, room->weights.at, room->values.at,
-                       quads_in(visible - first_key));
+    add_weighted_quads(results, own, room->weights, room->values, quads_in(visible - first_key));
     __syncwarp();  // the weights are no longer needed
   }
 #pragma unroll
@@ -129,12 +106,10 @@ __global__ void __launch_bounds__(kQuadThreads, 3)
     const float sum = row_sum(rows.sum[i]);
     // A row without visible keys gives 0, and +inf makes its probabilities 0 in the backward pass.
     if (own.first_column == 0 && query < call.queries)
-      log_sums[entry * call.queries + query] = sum == 0.0f
-                                                   ? std::numeric_limits<float>::infinity()
-                                                   : rows.max[i] + math::log(sum);
+      log_sums[entry * call.queries + query] =
+          sum == 0.0f ? std::numeric_limits<float>::infinity() : rows.max[i] + math::log(sum);
 #pragma unroll
-    for (int j = 0; j < kQuadColumns; ++j)
-      results[i][j] = sum == 0.0f ? 0.0f : results[i][j] / sum;
+    for (int j = 0; j < kQuadColumns; ++j) results[i][j] = sum == 0.0f ? 0.0f : results[i][j] / sum;
   }
   y.store(results, own, call.offset(y.x, entry), first_query);
 }

@@ -14,20 +14,19 @@
 namespace mezzo::gpu {
 
 inline constexpr int kQuadThreads = 128, kQuadTile = 64, kQuadSize = 4;
-inline constexpr int kQuadRows = 8, kQuadColumns = 4;            // of a thread
-inline constexpr int kQuadRowStep = 8, kQuadColumnStep = 16;     // between those of scores
-inline constexpr int kQuadsOfRow = kQuadTile / kQuadSize;        // and threads that load a row
+inline constexpr int kQuadRows = 8, kQuadColumns = 4;         // of a thread
+inline constexpr int kQuadRowStep = 8, kQuadColumnStep = 16;  // between those of scores
+inline constexpr int kQuadsOfRow = kQuadTile / kQuadSize;     // and threads that load a row
 /** Distance of rows in shared memory. 8 neighbouring rows of operands have their quads in different
  *  banks; 2 neighbouring rows of scores have their 16 columns in different banks. */
 inline constexpr int kQuadPitch = kQuadTile + 4, kScorePitch = kQuadTile + 16;
 
 using Quad = Pack<float, kQuadSize>;
-struct alignas(sizeof(Quad)) QuadRows {
-  float at[kQuadTile * kQuadPitch];
-};
-struct alignas(sizeof(Quad)) ScoreRows {
-  float at[kQuadTile * kScorePitch];
-};
+/** Rows of operands and of scores in shared memory, aligned to quads. */
+using QuadRows = float[kQuadTile * kQuadPitch];
+using ScoreRows = float[kQuadTile * kScorePitch];
+/** A thread's numbers of a tile. */
+using QuadNumbers = float[kQuadRows][kQuadColumns];
 
 __device__ inline Quad& quad_at(float* x) { return *reinterpret_cast<Quad*>(x); }
 __device__ inline const Quad& quad_at(const float* x) { return *reinterpret_cast<const Quad*>(x); }
@@ -36,8 +35,8 @@ __device__ inline int quads_in(std::int64_t n) {
   return static_cast<int>((n < kQuadTile ? n : kQuadTile) + kQuadSize - 1) / kQuadSize;
 }
 
-/** The numbers that a thread owns of a tile of scores: 8 rows, 4 columns of each. Of results it owns
- *  the same rows, and 4 adjacent columns. */
+/** The numbers that a thread owns of a tile of scores: 8 rows, 4 columns of each. Of results it
+ * owns the same rows, and 4 adjacent columns. */
 struct QuadScores {
   static constexpr int kCount = kQuadRows * kQuadColumns;
   static_assert(kCount <= 32);  // one bit per score
@@ -46,35 +45,40 @@ struct QuadScores {
 
   __device__ int row(int i) const { return first_row + i / kQuadColumns * kQuadRowStep; }
   __device__ int column(int i) const { return first_column + i % kQuadColumns * kQuadColumnStep; }
+  /** Returns the place of number i in shared memory. */
+  __device__ int place(int i) const { return row(i) * kScorePitch + column(i); }
 
-  /** Calls f(row, column, number) for each number of x, with its place in the tile. */
-  template <class F>
-  __device__ void each(float (&x)[kQuadRows][kQuadColumns], const F& f) const {
+  /** Calls f(i, number i) for the numbers of x. */
+  template <class X, class F> __device__ void each(X& x, const F& f) const {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) f(row(i), column(i), x[i / kQuadColumns][i % kQuadColumns]);
+    for (int i = 0; i < kCount; ++i) f(i, x[i / kQuadColumns][i % kQuadColumns]);
   }
   /** Stores the numbers to shared memory, for the warp. */
-  __device__ void store(const float (&x)[kQuadRows][kQuadColumns], float* scores) const {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i)
-      scores[row(i) * kScorePitch + column(i)] = x[i / kQuadColumns][i % kQuadColumns];
+  __device__ void store(const QuadNumbers& x, float* scores) const {
+    each(x, [&](int i, float number) { scores[place(i)] = number; });
   }
-  /** Multiplies numbers with a bit in `left` by `kept`, the others by 0. */
-  __device__ void drop(float (&x)[kQuadRows][kQuadColumns], std::uint32_t left, float kept) const {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i)
-      x[i / kQuadColumns][i % kQuadColumns] *= left >> i & 1 ? kept : 0.0f;
-  }
-  /** Loads the numbers that the thread has stored. */
-  __device__ void load(float (&x)[kQuadRows][kQuadColumns], const float* scores) const {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i)
-      x[i / kQuadColumns][i % kQuadColumns] = scores[row(i) * kScorePitch + column(i)];
+
+  /** Converts products of queries and keys into scores, without causality, and returns a bit per
+   *  score that dropout keeps. at(row, column) returns a ScorePlace; `room` is memory for scores.
+   */
+  template <class At>
+  __device__ std::uint32_t find_scores(const AttentionCall& call, std::int64_t entry,
+                                       QuadNumbers& scores, float* room, const At& at) const {
+    std::uint32_t left = ~std::uint32_t{0};
+    if (call.mask.data || call.drops) {
+      store(scores, room);
+      left =
+          prepare_scores(call, entry, call.offset(call.mask, entry), *this, room, kScorePitch, at);
+      each(scores, [&](int i, float& score) { score = room[place(i)]; });
+    }
+    const float scale = static_cast<float>(call.scale);
+    if (!call.mask.data) each(scores, [&](int, float& score) { score *= scale; });
+    return left;
   }
 };
 
-/** Returns e^x, 0 for -inf, for probabilities: x is at most 0, but for roundings. Relative error 2^-22
- *  + |x| 2^-24 on a GPU, where it takes two instructions; results below 2^-126 are 0. */
+/** Returns e^x, for probabilities: x is at most 0, but for roundings. On a GPU it takes two
+ *  instructions, with a relative error of 2^-22 + |x| 2^-24; results below 2^-126 are 0. */
 __device__ inline float probability(float x) {
 #ifdef __CUDA_ARCH__
   constexpr float kLog2E = 0x1.715476p+0f;
@@ -134,12 +138,13 @@ struct QuadMatrix {
         quads[i] = i * kStep < left ? quad_at(from + i * kStep * x.row) : Quad{};
     }
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) quad_at(tile + (row + i * kStep) * kQuadPitch + column) = quads[i];
+    for (int i = 0; i < kLoads; ++i)
+      quad_at(tile + (row + i * kStep) * kQuadPitch + column) = quads[i];
   }
 
   /** Stores the thread's results to their rows from `first` on. */
-  __device__ void store(const float (&results)[kQuadRows][kQuadColumns], const QuadScores& own,
-                        std::int64_t offset, std::int64_t first) const {
+  __device__ void store(const QuadNumbers& results, const QuadScores& own, std::int64_t offset,
+                        std::int64_t first) const {
     const int column = own.first_column * kQuadColumns;
 #pragma unroll
     for (int i = 0; i < kQuadRows; ++i) {
@@ -170,10 +175,24 @@ struct QuadMatrix {
   }
 };
 
-/** Adds the products of the thread's rows of `left` with those of its columns, rows of `right`, over
- *  quads of terms. */
-__device__ inline void add_row_quads(float (&sums)[kQuadRows][kQuadColumns], const QuadScores& own,
-                                     const float* left, const float* right, int quads) {
+/** Adds the products of a quad of each of the thread's rows with 4 x 4 factors. */
+template <int kPitch, class Factor>
+__device__ inline void add_quads(QuadNumbers& sums, const float* rows, const Factor& factor) {
+#pragma unroll
+  for (int i = 0; i < kQuadRows; ++i) {
+    const Quad a = quad_at(rows + i * kQuadRowStep * kPitch);
+#pragma unroll
+    for (int e = 0; e < kQuadSize; ++e)
+#pragma unroll
+      for (int j = 0; j < kQuadColumns; ++j)
+        sums[i][j] = std::fma(a.item[e], factor(e, j), sums[i][j]);
+  }
+}
+
+/** Adds the products of the thread's rows of `left` with those of its columns, rows of `right`,
+ * over quads of terms. */
+__device__ inline void add_row_quads(QuadNumbers& sums, const QuadScores& own, const float* left,
+                                     const float* right, int quads) {
   left += own.first_row * kQuadPitch;
   right += own.first_column * kQuadPitch;
 #pragma unroll 2
@@ -181,22 +200,13 @@ __device__ inline void add_row_quads(float (&sums)[kQuadRows][kQuadColumns], con
     Quad b[kQuadColumns];
 #pragma unroll
     for (int j = 0; j < kQuadColumns; ++j) b[j] = quad_at(right + j * kQuadColumnStep * kQuadPitch);
-#pragma unroll
-    for (int i = 0; i < kQuadRows; ++i) {
-      const Quad a = quad_at(left + i * kQuadRowStep * kQuadPitch);
-#pragma unroll
-      for (int e = 0; e < kQuadSize; ++e)
-#pragma unroll
-        for (int j = 0; j < kQuadColumns; ++j)
-          sums[i][j] = std::fma(a.item[e], b[j].item[e], sums[i][j]);
-    }
+    add_quads<kQuadPitch>(sums, left, [&](int e, int j) { return b[j].item[e]; });
   }
 }
 
 /** Adds the rows of x, weighted with the thread's rows of a tile of scores, over quads of rows. */
-__device__ inline void add_weighted_quads(float (&results)[kQuadRows][kQuadColumns],
-                                          const QuadScores& own, const float* weights,
-                                          const float* x, int quads) {
+__device__ inline void add_weighted_quads(QuadNumbers& results, const QuadScores& own,
+                                          const float* weights, const float* x, int quads) {
   weights += own.first_row * kScorePitch;
   x += own.first_column * kQuadColumns;
 #pragma unroll 2
@@ -204,15 +214,7 @@ __device__ inline void add_weighted_quads(float (&results)[kQuadRows][kQuadColum
     Quad b[kQuadSize];
 #pragma unroll
     for (int e = 0; e < kQuadSize; ++e) b[e] = quad_at(x + e * kQuadPitch);
-#pragma unroll
-    for (int i = 0; i < kQuadRows; ++i) {
-      const Quad a = quad_at(weights + i * kQuadRowStep * kScorePitch);
-#pragma unroll
-      for (int e = 0; e < kQuadSize; ++e)
-#pragma unroll
-        for (int j = 0; j < kQuadColumns; ++j)
-          results[i][j] = std::fma(a.item[e], b[e].item[j], results[i][j]);
-    }
+    add_quads<kScorePitch>(results, weights, [&](int e, int j) { return b[e].item[j]; });
   }
 }
 

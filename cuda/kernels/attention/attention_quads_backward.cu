@@ -11,9 +11,8 @@ inline constexpr int kOffsetThreads = 256, kOffsetRows = 64, kOffsetLanes = kQua
 /** Computes the sum of g y per query, which softmax's gradient subtracts. A block has 64 queries of
  *  an entry, 16 lanes each of them. */
 __global__ void __launch_bounds__(kOffsetThreads)
-    offsets_kernel(const AttentionCall __grid_constant__ call,
-                   const QuadMatrix __grid_constant__ g, const QuadMatrix __grid_constant__ y,
-                   std::int64_t query_tiles, float* offsets) {
+    offsets_kernel(const AttentionCall __grid_constant__ call, const QuadMatrix __grid_constant__ g,
+                   const QuadMatrix __grid_constant__ y, std::int64_t query_tiles, float* offsets) {
   const std::int64_t entry = blockIdx.x / query_tiles,
                      first = blockIdx.x % query_tiles * kOffsetRows;
   const std::int64_t g_offset = call.offset(g.x, entry), y_offset = call.offset(y.x, entry);
@@ -30,8 +29,7 @@ __global__ void __launch_bounds__(kOffsetThreads)
   for (int i = 0; i < kRows; ++i) {
     float sum = 0;
 #pragma unroll
-    for (int e = 0; e < kQuadSize; ++e)
-      sum = std::fma(left[i].item[e], right[i].item[e], sum);
+    for (int e = 0; e < kQuadSize; ++e) sum = std::fma(left[i].item[e], right[i].item[e], sum);
     for (int step = kOffsetLanes / 2; step > 0; step /= 2)
       sum += __shfl_xor_sync(kAllLanes, sum, step);
     const std::int64_t query = first + own + i * kStep;
@@ -48,14 +46,13 @@ struct QuadGradients {
 };
 
 struct BackwardRoom {
-  QuadRows owned, owned_values, met, met_values;
+  alignas(Quad) QuadRows owned, owned_values, met, met_values;
   ScoreRows weights;
   float log_sums[kQuadTile], offsets[kQuadTile];  // of the queries of the tile
 };
 
 /** A block's work on rows of dq (kByQuery), or of dk and dv. */
 template <bool kByQuery> struct BackwardBlock {
-  using Numbers = float[kQuadRows][kQuadColumns];
   const QuadGradients& all;
   BackwardRoom& room;
   std::int64_t entry, first_owned;
@@ -69,6 +66,8 @@ template <bool kByQuery> struct BackwardBlock {
       room.offsets[i] = inside ? all.given.offsets[at] : 0.0f;
     }
   }
+  /** Returns the row of the tile's queries that number i belongs to. */
+  __device__ int query_row(int i) const { return kByQuery ? own.row(i) : own.column(i); }
   __device__ ScorePlace place(std::int64_t first_met, int row, int column) const {
     const std::int64_t r = first_owned + row, c = first_met + column;
     const std::int64_t query = kByQuery ? r : c, key = kByQuery ? c : r;
@@ -78,33 +77,21 @@ template <bool kByQuery> struct BackwardBlock {
   /** Converts products of queries and keys into probabilities, 0 beyond the last query and key, and
    *  returns a bit per number that dropout keeps. */
   __device__ std::uint32_t find_probabilities(std::int64_t first_met, std::int64_t others,
-                                              Numbers& p) const {
+                                              QuadNumbers& p) const {
     const AttentionCall& call = all.call;
-    std::uint32_t left = ~std::uint32_t{0};
-    if (call.mask.data || call.drops) {
-      own.store(p, room.weights.at);
-      left = prepare_scores(
-          call, entry, call.offset(call.mask, entry), own, room.weights.at, kScorePitch,
-          [&](int row, int column) { return place(first_met, row, column); });
-      own.load(p, room.weights.at);
-    }
-    if (!call.mask.data) {
-      const float scale = static_cast<float>(call.scale);
-      own.each(p, [&](int, int, float& score) { score *= scale; });
-    }
+    const std::uint32_t left =
+        own.find_scores(call, entry, p, room.weights,
+                        [&](int row, int column) { return place(first_met, row, column); });
     if (call.is_causal && first_met == first_owned)
-      own.each(p, [](int row, int column, float& score) {
-        if (kByQuery ? column > row : column < row) score = -std::numeric_limits<float>::infinity();
+      own.each(p, [&](int i, float& score) {
+        if (kByQuery ? own.column(i) > own.row(i) : own.column(i) < own.row(i))
+          score = -std::numeric_limits<float>::infinity();
       });
-    own.each(p, [&](int row, int column, float& score) {
-      score = probability(score - room.log_sums[kByQuery ? row : column]);
-    });
-    if (others - first_met < kQuadTile) {
-      const int count = static_cast<int>(others - first_met);
-      own.each(p, [&](int, int column, float& x) {
-        if (column >= count) x = 0;
+    own.each(p, [&](int i, float& x) { x = probability(x - room.log_sums[query_row(i)]); });
+    if (others - first_met < kQuadTile)
+      own.each(p, [&](int i, float& x) {
+        if (first_met + own.column(i) >= others) x = 0;
       });
-    }
     return left;
   }
 
@@ -115,7 +102,7 @@ template <bool kByQuery> struct BackwardBlock {
       const ScorePlace at = place(first_met, own.row(i), own.column(i));
       if (at.inside)
         all.given.dmask.store<float>((entry * all.call.queries + at.query) * all.call.keys + at.key,
-                                     room.weights.at[own.row(i) * kScorePitch + own.column(i)]);
+                                     room.weights[own.place(i)]);
     }
   }
 
@@ -125,55 +112,49 @@ template <bool kByQuery> struct BackwardBlock {
     const QuadMatrix &others = kByQuery ? all.k : all.q, &other_values = kByQuery ? all.v : all.g;
     const std::int64_t others_offset = call.offset(others.x, entry),
                        values_offset = call.offset(other_values.x, entry);
-    rows.load_tile(call.offset(rows.x, entry), first_owned, room.owned.at);
-    row_values.load_tile(call.offset(row_values.x, entry), first_owned, room.owned_values.at);
+    rows.load_tile(call.offset(rows.x, entry), first_owned, room.owned);
+    row_values.load_tile(call.offset(row_values.x, entry), first_owned, room.owned_values);
     if (kByQuery) load_statistics(first_owned);
     const float kept = static_cast<float>(call.kept);
-    Numbers results = {}, value_results = {};
+    QuadNumbers results = {}, value_results = {};
     const std::int64_t begin = call.is_causal && !kByQuery ? first_owned : 0;
     const std::int64_t end = call.is_causal && kByQuery && first_owned + kQuadTile < others.rows
                                  ? first_owned + kQuadTile
                                  : others.rows;
     for (std::int64_t first = begin; first < end; first += kQuadTile) {
       __syncthreads();  // the previous rows are no longer needed
-      others.load_tile(others_offset, first, room.met.at);
-      other_values.load_tile(values_offset, first, room.met_values.at);
+      others.load_tile(others_offset, first, room.met);
+      other_values.load_tile(values_offset, first, room.met_values);
       if (!kByQuery) load_statistics(first);
       __syncthreads();
       const int terms = quads_in(end - first);
-      Numbers p = {};
-      add_row_quads(p, own, room.owned.at, room.met.at, quads_in(call.features));
+      QuadNumbers p = {};
+      add_row_quads(p, own, room.owned, room.met, quads_in(call.features));
       const std::uint32_t left = find_probabilities(first, others.rows, p);
-      Numbers slopes = {};
+      const auto factor = [&](int i) { return left >> i & 1 ? kept : 0.0f; };
       if constexpr (!kByQuery) {
-        if (call.drops) {
-          Numbers weights;
-          std::copy_n(&p[0][0], QuadScores::kCount, &weights[0][0]);
-          own.drop(weights, left, kept);
-          own.store(weights, room.weights.at);
-        } else {
-          own.store(p, room.weights.at);
-        }
+        if (call.drops)
+          own.each(p, [&](int i, float x) { room.weights[own.place(i)] = x * factor(i); });
+        else
+          own.store(p, room.weights);
         __syncwarp();
-        add_weighted_quads(value_results, own, room.weights.at, room.met_values.at, terms);
+        add_weighted_quads(value_results, own, room.weights, room.met_values, terms);
         __syncwarp();  // the weights are no longer needed
       }
-      add_row_quads(slopes, own, room.owned_values.at, room.met_values.at, quads_in(call.values));
-      if (call.drops) own.drop(slopes, left, kept);
-#pragma unroll
-      for (int i = 0; i < QuadScores::kCount; ++i) {
-        float& slope = slopes[i / kQuadColumns][i % kQuadColumns];
-        slope = p[i / kQuadColumns][i % kQuadColumns] *
-                (slope - room.offsets[kByQuery ? own.row(i) : own.column(i)]);
-      }
-      own.store(slopes, room.weights.at);
+      QuadNumbers slopes = {};
+      add_row_quads(slopes, own, room.owned_values, room.met_values, quads_in(call.values));
+      if (call.drops) own.each(slopes, [&](int i, float& slope) { slope *= factor(i); });
+      own.each(slopes, [&](int i, float& slope) {
+        slope = p[i / kQuadColumns][i % kQuadColumns] * (slope - room.offsets[query_row(i)]);
+      });
+      own.store(slopes, room.weights);
       __syncwarp();
       if (kByQuery && all.given.dmask.data) store_mask_gradient(first);
-      add_weighted_quads(results, own, room.weights.at, room.met.at, terms);
+      add_weighted_quads(results, own, room.weights, room.met, terms);
       __syncwarp();  // the weights are no longer needed
     }
     const float scale = static_cast<float>(call.scale);
-    own.each(results, [&](int, int, float& x) { x *= scale; });
+    own.each(results, [&](int, float& x) { x *= scale; });
     const QuadMatrix& to = kByQuery ? all.dq : all.dk;
     to.store(results, own, call.offset(to.x, entry), first_owned);
     if constexpr (!kByQuery)

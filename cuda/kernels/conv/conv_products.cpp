@@ -102,8 +102,7 @@ class ConvProducts {
 
   /** Multiplies the channels at each position of `from` with a matrix, and adds the bias. */
   void map(const Tensor& from, const Tensor& to, const Tensor& matrix) const {
-    if (has_rows())
-      return multiply(matrices(from), transposed(matrix), matrices(to), call_.bias);
+    if (has_rows()) return multiply(matrices(from), transposed(matrix), matrices(to), call_.bias);
     if (call_.bias.defined()) fill_with_bias(to);
     multiply(matrix, matrices(from), matrices(to), call_.bias.defined() ? matrices(to) : Tensor{});
   }
@@ -125,8 +124,7 @@ class ConvProducts {
     if (has_rows() || (images() > 1 && results > (channels(x) + channels(y)) * positions()))
       return multiply(transposed(rows(y)), rows(x), weight(), {});
     const Tensor sums =
-        images() == 1 ? call_.weight
-                      : empty_tensor({images(), results}, x.dtype(), x.device());
+        images() == 1 ? call_.weight : empty_tensor({images(), results}, x.dtype(), x.device());
     multiply(matrices(y), transposed(matrices(x)),
              reshaped(sums, {images(), channels(y), channels(x)}), {});
     Tensor total = reshaped(call_.weight, {results});
