@@ -47,8 +47,6 @@ void launch(void (*kernel)(Ps...), const Grid& grid, runtime::Stream stream,
             const As&... arguments) {
   if (grid.blocks == 0) return;
   if (grid.blocks > kMostBlocks) runtime::refuse_launch(grid.blocks, kMostBlocks, grid.place);
-  if (grid.shared > runtime::kSharedLimit)
-    runtime::allow_shared(reinterpret_cast<const void*>(kernel), grid.shared, grid.place);
 #ifdef __CUDACC__
   kernel<<<static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads), grid.shared,
            static_cast<cudaStream_t>(stream)>>>(arguments...);

@@ -11,6 +11,7 @@
 
 #include "../../tensor/text/text.h"
 #include "failed_call.h"
+#include "shared_memory.h"
 
 namespace mezzo::gpu::runtime {
 

@@ -110,12 +110,6 @@ std::int64_t resident_blocks(const void* kernel, int threads, std::size_t shared
 void launch_together(const void* kernel, int blocks, int threads, std::size_t shared,
                      void** arguments, Stream stream, Place place);
 
-/** Bytes of dynamic shared memory that a kernel's blocks may have without allow_shared(). */
-inline constexpr std::size_t kSharedLimit = 48 << 10;
-/** Allows a kernel's blocks this much dynamic shared memory. Errors: CudaError, also for more than
- *  the device has; those of compute capability 8.0 and newer have 99 KiB or more. */
-void allow_shared(const void* kernel, std::size_t bytes, Place place);
-
 /** Throws if the last launch was rejected. Errors: CudaError. */
 void check_launch(Place place);
 /** Rejects a grid of too many blocks. Errors: CudaError, always. */

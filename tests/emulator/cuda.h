@@ -188,7 +188,7 @@ struct WorkName {
 MZ_API void submit(WorkName name, std::function<void()> work);
 
 /** Rejects a launch that the driver would reject. Errors: CudaError. */
-MZ_API void require_launchable(WorkName name, const void* kernel, Index3 grid, Index3 block,
+MZ_API void require_launchable(WorkName name, Index3 grid, Index3 block,
                                std::size_t dynamic_shared);
 
 /** Rejects a cooperative launch of more blocks than the device runs at once. Errors: CudaError. */
@@ -209,8 +209,7 @@ void launch(WorkName name, void (*kernel)(Ps...), LaunchSizes sizes, As&&... arg
     void (*kernel)(Ps...);
     std::tuple<std::remove_cvref_t<Ps>...> arguments;
   };
-  require_launchable(name, reinterpret_cast<const void*>(kernel), sizes.grid, sizes.block,
-                     sizes.dynamic_shared);
+  require_launchable(name, sizes.grid, sizes.block, sizes.dynamic_shared);
   if (sizes.together) require_resident(name, sizes.grid.x);
   submit(name, [call = Call{kernel, {static_cast<Ps>(arguments)...}}, sizes]() mutable {
     const MemoryScope scope;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "../../cuda/runtime/runtime.h"
+#include "capability.h"
 #include "fiber.h"
 #include "fill.h"
 #include "races.h"
@@ -127,17 +127,12 @@ class Executor {
       races::add_memory(static_cast<const char*>(key), slot->memory, bytes);
       std::memset(slot->memory, 0xFF, bytes);
       b_->shared_bytes += bytes;
-      if (b_->shared_bytes > shared_limit()) {
+      if (b_->shared_bytes > (dynamic_bytes_ > kSharedLimit ? kMostShared : kSharedLimit)) {
         fault_ = "the block uses " + std::to_string(b_->shared_bytes) + " bytes of shared memory";
         leave();
       }
     }
     return slot->memory;
-  }
-
-  /** Returns the most bytes of a block's shared memory. */
-  std::size_t shared_limit() const {
-    return dynamic_bytes_ > gpu::runtime::kSharedLimit ? kMostShared : gpu::runtime::kSharedLimit;
   }
 
   void* dynamic_shared() {

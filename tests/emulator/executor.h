@@ -49,7 +49,7 @@ struct Here {
 extern MZ_API Here here;
 
 inline constexpr unsigned kWarp = 32;
-inline constexpr std::size_t kMostShared = 99 << 10;  // bytes per block, with allow_shared()
+inline constexpr std::size_t kSharedLimit = 48 << 10;  // bytes per block without an opt-in
 
 /** Runs body(argument) once per thread. `together`: the blocks may wait for each other. Errors:
  *  Fault. */

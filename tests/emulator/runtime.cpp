@@ -5,11 +5,11 @@
 #include <cstring>
 #include <memory>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "../../cuda/runtime/failed_call.h"
+#include "../../cuda/runtime/shared_memory.h"
 #include "../../tensor/core/error.h"
 #include "../../tensor/text/text.h"
 #include "capability.h"
@@ -135,15 +135,12 @@ void do_or_keep(void* stream, std::function<void()> work) {
 }  // namespace
 
 namespace {
-/** Bytes of dynamic shared memory that kernels were allowed. */
-std::size_t& allowed_shared(const void* kernel) {
-  static thread_local std::unordered_map<const void*, std::size_t> bytes;
-  return bytes.try_emplace(kernel, gpu::runtime::kSharedLimit).first->second;
-}
+/** Bytes of dynamic shared memory that the thread's next launch may have. A driver allows them to
+ * all later launches of the kernel. */
+thread_local std::size_t allowed_shared = kSharedLimit;
 }  // namespace
 
-void require_launchable(WorkName name, const void* kernel, Index3 grid, Index3 block,
-                        std::size_t dynamic_shared) {
+void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared) {
   constexpr unsigned kMostBlocks = 0x7FFFFFFF, kMostRows = 65535, kMostThreads = 1024,
                      kMostThreadsZ = 64;
   const auto refuse = [&](const char* what) {
@@ -159,7 +156,7 @@ void require_launchable(WorkName name, const void* kernel, Index3 grid, Index3 b
       !in(block.x, kMostThreads) || !in(block.y, kMostThreads) || !in(block.z, kMostThreadsZ) ||
       std::uint64_t{block.x} * block.y * block.z > kMostThreads)
     refuse("invalid configuration argument");
-  if (dynamic_shared > allowed_shared(kernel)) refuse("invalid argument");
+  if (dynamic_shared > std::exchange(allowed_shared, kSharedLimit)) refuse("invalid argument");
 }
 
 void require_resident(WorkName name, unsigned blocks) {
@@ -209,11 +206,11 @@ std::string description(int) {
 
 int compute_capability(int) { return emulator::capability; }
 
-void allow_shared(const void* kernel, std::size_t bytes, Place place) {
+void allow_shared(const void*, std::size_t bytes, Place place) {
   constexpr std::size_t kOfTuring = 64 << 10;
   if (bytes > (emulator::capability < 80 ? kOfTuring : emulator::kMostShared))
     fail_call("cudaFuncSetAttribute", "invalid argument", false, place);
-  emulator::allowed_shared(kernel) = bytes;
+  emulator::allowed_shared = bytes;
 }
 
 void use(int device, Place) { in_use = device; }

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "../../cuda/kernels/kernel.h"
+#include "../../cuda/runtime/shared_memory.h"
 #include "../../tensor/device/backend.h"
 #include "../emulator/streams.h"
 #include "../support/catch.h"
@@ -22,8 +23,6 @@ namespace {
 const Device kDevice{DeviceKind::cuda, 0};
 
 __global__ void do_nothing() {}
-
-__global__ void need_shared() {}
 
 __global__ void half_wait() {
   if (threadIdx.x < 32) __syncthreads();
@@ -92,14 +91,16 @@ TEST_CASE("launches beyond the limits of a device are rejected", "[emulator]") {
 }
 
 TEST_CASE("launches with much shared memory ask for it, where a device has it", "[emulator]") {
-  const auto run = [](std::size_t shared) {
-    gpu::launch(&need_shared, {.threads = 32, .shared = shared}, nullptr);
+  const auto allow = [](std::size_t bytes) {
+    gpu::runtime::allow_shared(reinterpret_cast<const void*>(&do_nothing), bytes);
   };
-  CHECK_NOTHROW(run(emulator::kMostShared));
-  CHECK_THROWS_WITH_AS_TEXT(run(emulator::kMostShared + 1), CudaError,
+  allow(emulator::kMostShared);
+  CHECK(refusal({1, 1, 1}, {32, 1, 1}, emulator::kMostShared).empty());
+  CHECK(!refusal({1, 1, 1}, {32, 1, 1}, emulator::kMostShared).empty());
+  CHECK_THROWS_WITH_AS_TEXT(allow(emulator::kMostShared + 1), CudaError,
                             "cudaFuncSetAttribute: invalid argument; called at ");
   const CapabilityScope turing(75);
-  CHECK_THROWS_AS(run(emulator::kMostShared), CudaError);
+  CHECK_THROWS_AS(allow(emulator::kMostShared), CudaError);
 }
 
 TEST_CASE("a grid of too many blocks is rejected, not truncated", "[emulator]") {

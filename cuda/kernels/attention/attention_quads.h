@@ -9,6 +9,7 @@
 // Sums run in the order of the terms, as those of attention.h.
 #pragma once
 
+#include "../../runtime/shared_memory.h"
 #include "attention.h"
 
 namespace mezzo::gpu {
@@ -33,6 +34,15 @@ __device__ inline const Quad& quad_at(const float* x) { return *reinterpret_cast
 
 __device__ inline int quads_in(std::int64_t n) {
   return static_cast<int>((n < kQuadTile ? n : kQuadTile) + kQuadSize - 1) / kQuadSize;
+}
+
+/** Launches a kernel whose blocks have a Room in shared memory. */
+template <class Room, class... Ps, class... As>
+void launch_in_room(void (*kernel)(Ps...), std::int64_t blocks, Device device,
+                    const As&... arguments) {
+  runtime::allow_shared(reinterpret_cast<const void*>(kernel), sizeof(Room));
+  launch(kernel, {.blocks = blocks, .threads = kQuadThreads, .shared = sizeof(Room)},
+         current_stream(device), arguments...);
 }
 
 /** The numbers that a thread owns of a tile of scores: 8 rows, 4 columns of each. Of results it

@@ -182,7 +182,6 @@ void attention_backward_in_quads(const AttentionCall& call, const AttentionGiven
                                  const AttentionOperand& y, float* offsets,
                                  const AttentionOperand& dq, const AttentionOperand& dk,
                                  const AttentionOperand& dv, Device device) {
-  const runtime::Stream stream = current_stream(device);
   QuadGradients all{.call = call,
                     .q = QuadMatrix(call.q, call.queries, call.features),
                     .k = QuadMatrix(call.k, call.keys, call.features),
@@ -197,13 +196,11 @@ void attention_backward_in_quads(const AttentionCall& call, const AttentionGiven
                     .first_key_block = 0};
   const std::int64_t offset_tiles = blocks_for(call.queries, kOffsetRows);
   launch(&offsets_kernel, {.blocks = call.entries * offset_tiles, .threads = kOffsetThreads},
-         stream, call, all.g, QuadMatrix(y, call.queries, call.values), offset_tiles, offsets);
+         current_stream(device), call, all.g, QuadMatrix(y, call.queries, call.values),
+         offset_tiles, offsets);
   all.first_key_block = call.entries * all.query_tiles;
-  launch(&gradients_kernel,
-         {.blocks = all.first_key_block + call.entries * all.key_tiles,
-          .threads = kQuadThreads,
-          .shared = sizeof(BackwardRoom)},
-         stream, all);
+  launch_in_room<BackwardRoom>(&gradients_kernel,
+                               all.first_key_block + call.entries * all.key_tiles, device, all);
 }
 
 }  // namespace mezzo::gpu
