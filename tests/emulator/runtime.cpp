@@ -206,7 +206,8 @@ std::string description(int) {
 
 int compute_capability(int) { return emulator::capability; }
 
-void allow_shared(const void*, std::size_t bytes, Place place) {
+// Exported for programs with kernels of their own.
+MZ_API void allow_shared(const void*, std::size_t bytes, Place place) {
   constexpr std::size_t kOfTuring = 64 << 10;
   if (bytes > (emulator::capability < 80 ? kOfTuring : emulator::kMostShared))
     fail_call("cudaFuncSetAttribute", "invalid argument", false, place);
