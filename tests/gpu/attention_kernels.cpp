@@ -1,5 +1,5 @@
-// Our own attention kernels: those on Tensor Cores, and in f32 in quads, against those for devices
-// without Tensor Cores, and against f64.
+// Our own attention kernels: which one serves a call; those on Tensor Cores against those for
+// devices without Tensor Cores, and against f64.
 #include <mezzo.h>
 
 #include <iostream>
@@ -16,11 +16,10 @@ namespace {
 
 double worst_before[2] = {}, worst_now[2] = {};  // errors of results and of gradients
 
-/** Checks that the kernels on Tensor Cores and in quads are as accurate as the others, which round
- *  once. */
-void check_accuracy(const Call& call, std::initializer_list<DType> dtypes = {f16, bf16}) {
+/** Checks that the Tensor Core kernels are as accurate as the others, which round once. */
+void check_accuracy(const Call& call) {
   const std::vector<Tensor> exact = results(call, f64, cpu);
-  for (const DType dtype : dtypes) {
+  for (const DType dtype : {f16, bf16}) {
     const std::vector<Tensor> now = results(call, dtype, kDevice);
     const CapabilityScope old(kWithoutTensorCores);
     const std::vector<Tensor> before = results(call, dtype, kDevice);
@@ -28,7 +27,6 @@ void check_accuracy(const Call& call, std::initializer_list<DType> dtypes = {f16
       const double was = error(before[i], exact[i], dtype), is = error(now[i], exact[i], dtype);
       INFO(name(dtype) << " result " << i);
       CHECK(is <= 1.1 * was + 0.05);
-      if (dtype == f32) continue;
       worst_before[i > 0] = std::max(worst_before[i > 0], was);
       worst_now[i > 0] = std::max(worst_now[i > 0], is);
     }
@@ -150,18 +148,6 @@ TEST_CASE("gradients of f16 attention overflow and underflow only in the final r
   call = drawn_call({}, s);
   call.g = call.g * 0x1p-20, call.k = call.k * 64, call.q = call.q * 0x1p-6;
   check_accuracy(call);
-}
-
-TEST_CASE("attention in quads is as accurate as without", "[gpu][attention]") {
-  const OwnKernels own;
-  manual_seed(8);
-  for (const Sizes& s : {Sizes{70, 130, 64, 64}, Sizes{130, 75, 20, 33}}) {
-    INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
-    Call call = drawn_call({}, s);
-    check_accuracy(call, {f32});
-    call.options.is_causal = true;
-    check_accuracy(call, {f32});
-  }
 }
 
 TEST_CASE("attention on Tensor Cores and in quads gives the same bits in every schedule",

@@ -125,11 +125,13 @@ bool quads_serve(const AttentionCall& call, DType dtype, Device device) {
 
 void attention_in_quads(const AttentionCall& call, const AttentionOperand& y, Tensor& log_sums) {
   const std::int64_t tiles = blocks_for(call.queries, kQuadTile);
-  launch_in_room<ForwardRoom>(&attention_kernel, call.entries * tiles, log_sums.device(), call,
-                              QuadMatrix(call.q, call.queries, call.features),
-                              QuadMatrix(call.k, call.keys, call.features),
-                              QuadMatrix(call.v, call.keys, call.values), tiles,
-                              QuadMatrix(y, call.queries, call.values), log_sums.data<float>());
+  launch(&attention_kernel,
+         {.blocks = call.entries * tiles,
+          .threads = kQuadThreads,
+          .shared = shared_room<ForwardRoom>(&attention_kernel)},
+         current_stream(log_sums.device()), call, QuadMatrix(call.q, call.queries, call.features),
+         QuadMatrix(call.k, call.keys, call.features), QuadMatrix(call.v, call.keys, call.values),
+         tiles, QuadMatrix(y, call.queries, call.values), log_sums.data<float>());
 }
 
 }  // namespace mezzo::gpu

@@ -36,13 +36,10 @@ __device__ inline int quads_in(std::int64_t n) {
   return static_cast<int>((n < kQuadTile ? n : kQuadTile) + kQuadSize - 1) / kQuadSize;
 }
 
-/** Launches a kernel whose blocks have a Room in shared memory. */
-template <class Room, class... Ps, class... As>
-void launch_in_room(void (*kernel)(Ps...), std::int64_t blocks, Device device,
-                    const As&... arguments) {
+/** Allows a kernel, which is launched next, the shared memory of a Room, and returns its size. */
+template <class Room, class... Ps> std::size_t shared_room(void (*kernel)(Ps...)) {
   runtime::allow_shared(reinterpret_cast<const void*>(kernel), sizeof(Room));
-  launch(kernel, {.blocks = blocks, .threads = kQuadThreads, .shared = sizeof(Room)},
-         current_stream(device), arguments...);
+  return sizeof(Room);
 }
 
 /** The numbers that a thread owns of a tile of scores: 8 rows, 4 columns of each. Of results it

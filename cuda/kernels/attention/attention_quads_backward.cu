@@ -199,8 +199,11 @@ void attention_backward_in_quads(const AttentionCall& call, const AttentionGiven
          current_stream(device), call, all.g, QuadMatrix(y, call.queries, call.values),
          offset_tiles, offsets);
   all.first_key_block = call.entries * all.query_tiles;
-  launch_in_room<BackwardRoom>(&gradients_kernel,
-                               all.first_key_block + call.entries * all.key_tiles, device, all);
+  launch(&gradients_kernel,
+         {.blocks = all.first_key_block + call.entries * all.key_tiles,
+          .threads = kQuadThreads,
+          .shared = shared_room<BackwardRoom>(&gradients_kernel)},
+         current_stream(device), all);
 }
 
 }  // namespace mezzo::gpu
