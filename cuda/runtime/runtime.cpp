@@ -11,6 +11,7 @@
 
 #include "../../tensor/text/text.h"
 #include "failed_call.h"
+#include "shared_memory.h"
 
 namespace mezzo::gpu::runtime {
 
@@ -306,6 +307,13 @@ void launch_together(const void* kernel, int blocks, int threads, std::size_t sh
         cudaLaunchCooperativeKernel(kernel, dim3(static_cast<unsigned>(blocks)),
                                     dim3(static_cast<unsigned>(threads)), arguments, shared,
                                     handle(stream)),
+        place);
+}
+
+void allow_shared(const void* kernel, std::size_t bytes, Place place) {
+  check("cudaFuncSetAttribute",
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
         place);
 }
 

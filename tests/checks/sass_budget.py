@@ -54,6 +54,17 @@ class TensorBudget(NamedTuple):
     stack: int = 0  # bytes; of slow forms
 
 
+class ProductBudget(NamedTuple):
+    """Ceilings of a kernel that multiplies tiles of f32 in shared memory, in loops over terms within
+    a loop of steps."""
+    kernel: str
+    registers: int
+    per_product: float  # instructions per FFMA in each loop over terms
+    loops: int  # over terms, at least
+    per_step: int  # instructions on the longest way through a step, each loop over terms once
+    stack: int = 0  # bytes; of slow forms
+
+
 class Stackless(NamedTuple):
     """Kernels without a stack."""
     kernel: str
@@ -92,6 +103,15 @@ BUDGETS = {
         Budget(r'forward_low_packs_kernel<mezzo::op::Log, .*BFloat16>', 40, 20, 8, 1, 1),
         Budget(r'gradient_low_packs_kernel<mezzo::op::Exp, .*BFloat16>', 40, 7, 8, 2, 1),
         Budget(r'gradient_low_packs_kernel<mezzo::op::Log, .*BFloat16>', 40, 16, 8, 2, 1),
+    ],
+    # 8192 FFMA of 64 x 64 scores and rows of 64 elements need 0.16 us of an H200's multiprocessor.
+    # The loops have 12 shared loads of 16 bytes per 128 FFMA. A step has 4096 FFMA, for dq 6144,
+    # for dk and dv 8192; the counted way has masks, dropout and rows that are no quads
+    'attention_quads': [ProductBudget(r'attention_kernel', 168, 1.13, 2, 2300, 16)],
+    'attention_quads_backward': [
+        ProductBudget(r'gradients_kernel', 255, 1.13, 7, 3400, 16),
+        # of g and y, for 8 bytes: 42; the counted way has rows that are no quads
+        Budget(r'offsets_kernel', 64, 70, 16, 0, 0),
     ],
     # a step is a tile of keys, or of queries; rows of up to 64 and of up to 128. The counted way
     # has the arithmetic of masks and dropout
@@ -525,6 +545,33 @@ def step_failures(budget, kernel):
     return failures, about
 
 
+def product_failures(budget, kernel):
+    """Returns what exceeds the budget of a kernel of products, and a line about it."""
+    edges, back = forward_edges(blocks_of(kernel.lines)[0])
+    loops, steps, failures = [], [0], []
+    for end, begin in back:
+        number, blocks = longest(edges, begin, end) or (0, ())
+        products, loads, spilled, barriers = (sum(
+            block.count(word) for block in blocks
+            for word in words) for words in (['FFMA'], ['LDS.128'], ['STL', 'LDL'], ['BAR']))
+        if barriers:
+            steps.append(number)
+        elif products >= 128:
+            loops.append(number / products)
+            if loads * 128 > products * 12:
+                failures.append(f'{loads} shared loads for {products} FFMA')
+            if spilled:
+                failures.append(f'{spilled} loads and stores of spilled registers')
+    if len(loops) < budget.loops:
+        failures.append(f'{len(loops)} loops over terms, expected {budget.loops} or more')
+    if max(loops, default=0) > budget.per_product:
+        failures.append(f'{max(loops):.2f} instructions per FFMA, of {budget.per_product}')
+    if max(steps) > budget.per_step:
+        failures.append(f'{max(steps)} instructions per step, of {budget.per_step}')
+    return failures, (f', {max(loops, default=0):.2f} per FFMA in {len(loops)} loops, '
+                      f'{max(steps)} per step')
+
+
 def failures_of(budget, kernel, has_sass):
     """Prints a line about the kernel and returns what exceeds its budget."""
     if isinstance(budget, Stackless):
@@ -533,16 +580,19 @@ def failures_of(budget, kernel, has_sass):
     if kernel.registers > budget.registers:
         failures.append(f'{kernel.registers} registers, of {budget.registers}')
     is_tensor = isinstance(budget, TensorBudget)
+    has_slow_forms = is_tensor or isinstance(budget, ProductBudget)
     if is_tensor and kernel.shared > budget.shared:
         failures.append(f'{kernel.shared} bytes of shared memory, of {budget.shared}')
     # slow forms, which are called, may have a frame
-    if kernel.stack > (budget.stack if is_tensor else 0) and (is_tensor or not budget.loop):
+    if kernel.stack > (budget.stack if has_slow_forms else 0) and (has_slow_forms or
+                                                                   not budget.loop):
         failures.append(f'{kernel.stack} bytes of stack')
     if kernel.parameters > MOST_PARAMETERS:
         failures.append(f'{kernel.parameters} bytes of parameters, of {MOST_PARAMETERS}')
     about = ''
     if has_sass:
-        check = step_failures if is_tensor else instruction_failures
+        check = {TensorBudget: step_failures, ProductBudget: product_failures}.get(
+            type(budget), instruction_failures)
         more, about = check(budget, kernel)
         failures += more
     name = re.sub(r'\(.*', '', kernel.name)

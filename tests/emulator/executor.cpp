@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "capability.h"
 #include "fiber.h"
 #include "fill.h"
 #include "races.h"
@@ -95,7 +96,7 @@ class Executor {
     count_ = block_size.x * block_size.y * block_size.z;
     if (count_ == 0 || count_ > 1024)
       throw Fault("a block of " + std::to_string(count_) + " threads");
-    if (dynamic_bytes > kSharedLimit)
+    if (dynamic_bytes > kMostShared)
       throw Fault("a block with " + std::to_string(dynamic_bytes) +
                   " bytes of dynamic shared memory");
     dynamic_bytes_ = dynamic_bytes;
@@ -126,7 +127,7 @@ class Executor {
       races::add_memory(static_cast<const char*>(key), slot->memory, bytes);
       std::memset(slot->memory, 0xFF, bytes);
       b_->shared_bytes += bytes;
-      if (b_->shared_bytes > kSharedLimit) {
+      if (b_->shared_bytes > (dynamic_bytes_ > kSharedLimit ? kMostShared : kSharedLimit)) {
         fault_ = "the block uses " + std::to_string(b_->shared_bytes) + " bytes of shared memory";
         leave();
       }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../../cuda/runtime/failed_call.h"
+#include "../../cuda/runtime/shared_memory.h"
 #include "../../tensor/core/error.h"
 #include "../../tensor/text/text.h"
 #include "capability.h"
@@ -133,6 +134,12 @@ void do_or_keep(void* stream, std::function<void()> work) {
 
 }  // namespace
 
+namespace {
+/** Bytes of dynamic shared memory that the thread's next launch may have. A driver allows them to
+ * all later launches of the kernel. */
+thread_local std::size_t allowed_shared = kSharedLimit;
+}  // namespace
+
 void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dynamic_shared) {
   constexpr unsigned kMostBlocks = 0x7FFFFFFF, kMostRows = 65535, kMostThreads = 1024,
                      kMostThreadsZ = 64;
@@ -149,7 +156,7 @@ void require_launchable(WorkName name, Index3 grid, Index3 block, std::size_t dy
       !in(block.x, kMostThreads) || !in(block.y, kMostThreads) || !in(block.z, kMostThreadsZ) ||
       std::uint64_t{block.x} * block.y * block.z > kMostThreads)
     refuse("invalid configuration argument");
-  if (dynamic_shared > kSharedLimit) refuse("invalid argument");
+  if (dynamic_shared > std::exchange(allowed_shared, kSharedLimit)) refuse("invalid argument");
 }
 
 void require_resident(WorkName name, unsigned blocks) {
@@ -198,6 +205,14 @@ std::string description(int) {
 }
 
 int compute_capability(int) { return emulator::capability; }
+
+// Exported for programs with kernels of their own.
+MZ_API void allow_shared(const void*, std::size_t bytes, Place place) {
+  constexpr std::size_t kOfTuring = 64 << 10;
+  if (bytes > (emulator::capability < 80 ? kOfTuring : emulator::kMostShared))
+    fail_call("cudaFuncSetAttribute", "invalid argument", false, place);
+  emulator::allowed_shared = bytes;
+}
 
 void use(int device, Place) { in_use = device; }
 

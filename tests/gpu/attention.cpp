@@ -52,6 +52,56 @@ TEST_CASE("attention agrees with f64, with and without cuDNN", "[gpu][attention]
   enable_cudnn_sdp(true);
 }
 
+TEST_CASE("attention of f32 agrees with f64", "[gpu][attention]") {
+  NEED_DEVICE();
+  manual_seed(35);
+  const auto check = [](const Call& call) {
+    const std::vector<Tensor> exact = results(call, f64, cpu), got = results(call, f32, kDevice);
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      INFO("result " << i);
+      CHECK(error(got[i], exact[i], f32) <= 64);
+    }
+  };
+  const auto aside = [](const Tensor& x) {  // rows that are not aligned to 16 bytes
+    return cat({x, x}, 3).slice(3, 1, x.size(3) + 1);
+  };
+  const auto across = [](const Tensor& x) {  // contiguous columns
+    return x.transpose(2, 3).contiguous().transpose(2, 3);
+  };
+  for (const Sizes& s :
+       {Sizes{1, 70, 8, 8}, Sizes{64, 70, 64, 64}, Sizes{70, 65, 20, 32}, Sizes{65, 31, 17, 5},
+        Sizes{20, 20, 80, 20}, Sizes{3, 0, 4, 4}, Sizes{3, 4, 0, 2}, Sizes{3, 4, 2, 0}}) {
+    INFO(s.queries << " " << s.keys << " " << s.features << " " << s.values);
+    Call call = drawn_call({1, 2}, s);
+    if (s.features == 0) call.options.scale = 1;
+    check(call);
+    call.options.is_causal = true;
+    check(call);
+    if (s.keys * s.features * s.values == 0) continue;
+    call.layout = third_of_rows;
+    check(call);
+    call.options = {.scale = -0.4};
+    call.layout = aside;
+    call.mask = drawn({2, s.queries, s.keys}, 2);
+    check(call);
+    call.options = {.dropout_p = 0.4};
+    call.layout = across;
+    call.mask = rand({s.queries, s.keys}) > 0.3;
+    check(call);
+  }
+  Call call = drawn_call({2, 3}, {37, 41, 24, 16});
+  call.k = drawn({2, 1, 41, 24});  // shared by all heads
+  call.v = drawn({41, 16});
+  call.mask = rand({37, 1}) > 0.5;  // rows without visible keys
+  check(call);
+  check(drawn_call({0, 2}, {3, 4, 4, 4}));
+  call = drawn_call({2, 4}, {9, 70, 16, 8});
+  call.k = drawn({2, 2, 70, 16});
+  call.v = drawn({2, 2, 70, 8});
+  call.options = {.dropout_p = 0.2, .is_causal = true, .enable_gqa = true};
+  check(call);
+}
+
 TEST_CASE("attention accepts masks, dropout, shared keys and empty operands", "[gpu][attention]") {
   NEED_DEVICE();
   manual_seed(32);
@@ -115,8 +165,8 @@ TEST_CASE("non-finite values propagate as on the CPU", "[gpu][attention]") {
       Tensor& x = operand == 0 ? call.q : operand == 1 ? call.k : operand == 2 ? call.v : call.g;
       x.select(0, 20).fill_(value);
       INFO(value << " in operand " << operand);
-      CHECK(alike(results(call, f16, kDevice), results(call, f16, cpu)));
-      CHECK(alike(results(call, bf16, kDevice), results(call, bf16, cpu)));
+      for (const DType dtype : {f16, bf16, f32})
+        CHECK(alike(results(call, dtype, kDevice), results(call, dtype, cpu)));
     }
   Call call = drawn_call({}, s);
   call.g = call.g * 8192,

@@ -63,7 +63,7 @@ inline double error(const Tensor& got, const Tensor& expected, DType dtype) {
   if (expected.numel() == 0) return got.shape() == expected.shape() ? 0 : INFINITY;
   const double size = amax(abs(expected)).item<double>(),
                apart = amax(abs(got - expected)).item<double>();
-  const double precision = dtype == f16 ? 0x1p-11 : 0x1p-8;
+  const double precision = dtype == f32 ? 0x1p-24 : dtype == f16 ? 0x1p-11 : 0x1p-8;
   return apart == 0 ? 0 : apart / (size * precision);
 }
 

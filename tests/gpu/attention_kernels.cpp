@@ -1,5 +1,5 @@
-// Our own attention kernels: those on Tensor Cores against those for devices without Tensor Cores,
-// and against f64.
+// Our own attention kernels: which one serves a call; those on Tensor Cores against those for
+// devices without Tensor Cores, and against f64.
 #include <mezzo.h>
 
 #include <iostream>
@@ -52,15 +52,19 @@ std::string kernels_of(DType dtype, std::int64_t features) {
 TEST_CASE("attention runs on Tensor Cores where they support it", "[gpu][attention]") {
   const OwnKernels own;
   const std::string tensor = "attention_tensor attention_tensor_backward ",
+                    quads = "attention_quads attention_quads_backward attention_quads_backward ",
                     plain = "attention attention_backward ";
   CHECK(kernels_of(f16, 8) == tensor);
   CHECK(kernels_of(bf16, 128) == tensor);
   CHECK(kernels_of(bf16, 129) == plain);
-  CHECK(kernels_of(f32, 8) == plain);
+  CHECK(kernels_of(f32, 8) == quads);
+  CHECK(kernels_of(f32, 64) == quads);
+  CHECK(kernels_of(f32, 65) == plain);
   CHECK(kernels_of(f64, 8) == plain);
   const CapabilityScope turing(75);
   CHECK(kernels_of(f16, 8) == tensor);
   CHECK(kernels_of(bf16, 8) == plain);
+  CHECK(kernels_of(f32, 8) == plain);
 }
 
 TEST_CASE("attention on Tensor Cores is as accurate as without", "[gpu][attention]") {
@@ -146,19 +150,24 @@ TEST_CASE("gradients of f16 attention overflow and underflow only in the final r
   check_accuracy(call);
 }
 
-TEST_CASE("attention on Tensor Cores gives the same bits in every schedule", "[gpu][attention]") {
+TEST_CASE("attention on Tensor Cores and in quads gives the same bits in every schedule",
+          "[gpu][attention]") {
   const OwnKernels own;
   manual_seed(7);
-  for (const Sizes& s : {Sizes{70, 70, 40, 24}, Sizes{70, 70, 128, 100}}) {
+  const auto check = [](const Sizes& s, DType dtype) {
+    INFO(name(dtype) << " " << s.features);
     Call call = drawn_call({}, s);
     call.options.dropout_p = 0.3;
     std::vector<Tensor> first;
     for (const Schedule schedule : kSchedules) {
       const ScheduleScope scope(schedule);
-      const std::vector<Tensor> now = results(call, f16, kDevice);
+      const std::vector<Tensor> now = results(call, dtype, kDevice);
       if (first.empty()) first = now;
       for (std::size_t i = 0; i < now.size(); ++i)
         CHECK(now[i].to_vector<double>() == first[i].to_vector<double>());
     }
-  }
+  };
+  check({70, 70, 40, 24}, f16);
+  check({70, 70, 128, 100}, f16);
+  check({70, 70, 40, 24}, f32);
 }

@@ -20,8 +20,8 @@ inline std::string served_by(const Call& call, DType dtype = f16) {
   std::string all;
   for (const std::string& name : log.names) {
     if (name.rfind("cuDNN attention", 0) == 0) all += "library ";
-    if (name.rfind("attention_tensor", 0) == 0 || name.rfind("attention.", 0) == 0 ||
-        name.rfind("attention_backward.", 0) == 0)
+    if (name.rfind("attention_tensor", 0) == 0 || name.rfind("attention_quads", 0) == 0 ||
+        name.rfind("attention.", 0) == 0 || name.rfind("attention_backward.", 0) == 0)
       all += "own ";
   }
   return all;

@@ -116,6 +116,17 @@ TEST_CASE("sums of rows and of columns load adjacent memory", "[gpu][coalescing]
   }
 }
 
+TEST_CASE("attention of f32 loads and stores adjacent memory", "[gpu][coalescing]") {
+  // heads next to each other, as in a projection
+  const auto heads = [](const Tensor& rows) {
+    return rows.transpose(1, 2).detach().requires_grad_();
+  };
+  const Tensor q = heads(leaf({1, 64, 2, 64}, f32)), k = heads(leaf({1, 64, 2, 64}, f32)),
+               v = heads(leaf({1, 64, 2, 64}, f32));
+  check_op("attention", q, {k, v},
+           [&] { return scaled_dot_product_attention(q, k, v, {.is_causal = true}); });
+}
+
 TEST_CASE("optimizers load and store adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {f32, bf16}) {
     INFO(name(dtype));

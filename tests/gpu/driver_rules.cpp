@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "../../cuda/kernels/kernel.h"
+#include "../../cuda/runtime/shared_memory.h"
 #include "../../tensor/device/backend.h"
 #include "../emulator/streams.h"
 #include "../support/catch.h"
@@ -87,6 +88,19 @@ TEST_CASE("launches beyond the limits of a device are rejected", "[emulator]") {
     CHECK(refusal({1, 1, 1}, block).find(kConfiguration) == 0);
   CHECK(refusal({1, 1, 1}, {32, 1, 1}, (48 << 10) + 1)
             .find("kernel launch: invalid argument; got ") == 0);
+}
+
+TEST_CASE("launches with much shared memory ask for it, where a device has it", "[emulator]") {
+  const auto allow = [](std::size_t bytes) {
+    gpu::runtime::allow_shared(reinterpret_cast<const void*>(&do_nothing), bytes);
+  };
+  allow(emulator::kMostShared);
+  CHECK(refusal({1, 1, 1}, {32, 1, 1}, emulator::kMostShared).empty());
+  CHECK(!refusal({1, 1, 1}, {32, 1, 1}, emulator::kMostShared).empty());
+  CHECK_THROWS_WITH_AS_TEXT(allow(emulator::kMostShared + 1), CudaError,
+                            "cudaFuncSetAttribute: invalid argument; called at ");
+  const CapabilityScope turing(75);
+  CHECK_THROWS_AS(allow(emulator::kMostShared), CudaError);
 }
 
 TEST_CASE("a grid of too many blocks is rejected, not truncated", "[emulator]") {

@@ -104,18 +104,17 @@ __global__ void __launch_bounds__(kAttentionThreads)
 void own_attention(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
   if (out[1].numel() == 0) return;
   const AttentionCall call(in[0], in[1], in[2], in[3], attrs);
+  const AttentionOperand y(out[0], op::attention_batch(in[0], in[1], in[2]));
   if (tensor_cores_serve(call, in[0].dtype(), in[0].device()))
-    return attention_on_tensor_cores(
-        call, AttentionOperand(out[0], op::attention_batch(in[0], in[1], in[2])), out[1]);
+    return attention_on_tensor_cores(call, y, out[1]);
+  if (quads_serve(call, in[0].dtype(), in[0].device())) return attention_in_quads(call, y, out[1]);
   visit_attention_tile(
       in[0].dtype(), call.values,
       [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
         const std::int64_t queries = T::tiles(call.queries), columns = T::column_tiles(call.values);
         launch(&attention_kernel<C, T>,
                {.blocks = call.entries * queries * columns, .threads = kAttentionThreads},
-               current_stream(in[0].device()), call, queries, columns,
-               AttentionOperand(out[0], op::attention_batch(in[0], in[1], in[2])),
-               out[1].data<C>());
+               current_stream(in[0].device()), call, queries, columns, y, out[1].data<C>());
       });
 }
 

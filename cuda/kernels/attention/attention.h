@@ -150,12 +150,48 @@ struct AttentionCall {
   }
 };
 
+/** The query and key of a score. */
+struct ScorePlace {
+  bool inside;
+  std::int64_t query, key;
+};
+
+/** Applies the mask, if there is one, to the scores that a thread owns, and returns a bit per score
+ *  that dropout keeps. Separate from the loops that hold scores in registers, and not unrolled,
+ *  because few calls have a mask or dropout and both are long. */
+template <class Own, class Place>
+__device__ inline std::uint32_t prepare_scores(const AttentionCall& call, std::int64_t entry,
+                                               std::int64_t mask_offset, const Own& own,
+                                               float* scores, int pitch, const Place& place) {
+  if (!call.mask.data && !call.drops) return ~std::uint32_t{0};
+  std::uint32_t left = 0;
+#pragma unroll 1
+  for (int i = 0; i < Own::kCount; ++i) {
+    const ScorePlace at = place(own.row(i), own.column(i));
+    if (!at.inside) continue;
+    float& score = scores[own.row(i) * pitch + own.column(i)];
+    if (call.mask.data) score = call.score(score, mask_offset, at.query, at.key);
+    if (call.stays(entry, at.query, at.key)) left |= std::uint32_t{1} << i;
+  }
+  return left;
+}
+
+/** Returns a score after prepare_scores. */
+__device__ inline float prepared(const AttentionCall& call, float score, const ScorePlace& at) {
+  return call.mask.data ? score : call.score_without_mask(score, at.query, at.key);
+}
+
 /** Returns true if the Tensor Core kernels support a call. The tiles of this header serve the
  *  others. */
 bool tensor_cores_serve(const AttentionCall& call, DType dtype, Device device);
 /** Computes attention on Tensor Cores, for a supported call. */
 void attention_on_tensor_cores(const AttentionCall& call, const AttentionOperand& y,
                                Tensor& log_sums);
+
+/** Returns true if the kernels of attention_quads.h support a call. */
+bool quads_serve(const AttentionCall& call, DType dtype, Device device);
+/** Computes attention of f32, for a supported call. */
+void attention_in_quads(const AttentionCall& call, const AttentionOperand& y, Tensor& log_sums);
 
 /** Operands of the gradients, beside those of the call: g, each query's logarithm and its sum of g
  *  y, and the gradient of the mask as a result. */
@@ -168,6 +204,12 @@ void attention_backward_on_tensor_cores(const AttentionCall& call,
                                         const AttentionGiven<float>& given,
                                         const AttentionOperand& dq, const AttentionOperand& dk,
                                         const AttentionOperand& dv, Device device);
+
+/** Also sets the offsets, from the results y. */
+void attention_backward_in_quads(const AttentionCall& call, const AttentionGiven<float>& given,
+                                 const AttentionOperand& y, float* offsets,
+                                 const AttentionOperand& dq, const AttentionOperand& dk,
+                                 const AttentionOperand& dv, Device device);
 
 /** Some rows of a matrix of one entry. */
 struct MatrixRows {

@@ -141,12 +141,15 @@ void own_attention_backward(Inputs in, Outputs out, const op::AttentionBackward:
         const std::int64_t rows = call.entries * call.queries;
         const Tensor room = workspace(rows * static_cast<std::int64_t>(sizeof(C)), device);
         C* const offsets = static_cast<C*>(room.raw_data());
-        const Lines lines = trailing_lines({rows, call.values}, 1);
-        launch(&offsets_kernel<C>, grid_of(lines), stream, lines, call, g, y, offsets);
         const AttentionGiven<C> given{.g = g,
                                       .log_sums = log_sums.data<C>(),
                                       .offsets = offsets,
                                       .dmask = attrs.mask_gradient ? Array(out[3]) : Array()};
+        if constexpr (std::is_same_v<C, float>)
+          if (quads_serve(call, in[1].dtype(), device))
+            return attention_backward_in_quads(call, given, y, offsets, dq, dk, dv, device);
+        const Lines lines = trailing_lines({rows, call.values}, 1);
+        launch(&offsets_kernel<C>, grid_of(lines), stream, lines, call, g, y, offsets);
         if constexpr (std::is_same_v<C, float>)
           if (tensor_cores_serve(call, in[1].dtype(), device))
             return attention_backward_on_tensor_cores(call, given, dq, dk, dv, device);

@@ -117,38 +117,6 @@ template <int kColumns> struct LaneScores {
   __device__ int column(int i) const { return first_column + i % kInRow * kLanes; }
 };
 
-/** The query and key of a score. */
-struct ScorePlace {
-  bool inside;
-  std::int64_t query, key;
-};
-
-/** Applies the mask, if there is one, to the lane's scores, and returns a bit per score that
- *  dropout keeps. Separate from the loops that hold scores in registers, and not unrolled, because
- *  few calls have a mask or dropout and both are long. */
-template <int kColumns, class Place>
-__device__ inline std::uint32_t prepare_scores(const AttentionCall& call, std::int64_t entry,
-                                               std::int64_t mask_offset,
-                                               const LaneScores<kColumns>& own, float* scores,
-                                               int pitch, const Place& place) {
-  if (!call.mask.data && !call.drops) return ~std::uint32_t{0};
-  std::uint32_t left = 0;
-#pragma unroll 1
-  for (int i = 0; i < LaneScores<kColumns>::kCount; ++i) {
-    const ScorePlace at = place(own.row(i), own.column(i));
-    if (!at.inside) continue;
-    float& score = scores[own.row(i) * pitch + own.column(i)];
-    if (call.mask.data) score = call.score(score, mask_offset, at.query, at.key);
-    if (call.stays(entry, at.query, at.key)) left |= std::uint32_t{1} << i;
-  }
-  return left;
-}
-
-/** Returns a score after prepare_scores. */
-__device__ inline float prepared(const AttentionCall& call, float score, const ScorePlace& at) {
-  return call.mask.data ? score : call.score_without_mask(score, at.query, at.key);
-}
-
 /** Stores a number as the sum of two 16-bit numbers. A non-finite one is stored in the first
  *  alone. */
 template <class T> __device__ inline void store_split(T* high, T* low, float x) {

@@ -1,14 +1,14 @@
-// Convolutions, their adjoints and their weight gradients: by cuDNN where it supports them, else by
-// a kernel for all shapes.
+// Convolutions, their adjoints and their weight gradients: as matrix products where these are
+// faster, else by cuDNN where it supports them, else by a kernel for all shapes.
 #include "../../../tensor/ops/conv/conv_geometry.h"
 #include "../../../tensor/ops/shape/copy.h"
 
 #include "../../attach.h"
-#include "../../dnn/dnn.h"
 #include "../../own_kernels.h"
 #include "../lines.h"
 #include "../tiles.h"
 #include "../triple.h"
+#include "conv_products.h"
 
 namespace mezzo::gpu {
 
@@ -199,26 +199,32 @@ template <class P> void run(const P& problem, DType result, Device device) {
                          [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
 
-/** Computes the convolution with cuDNN. Returns false if it is not supported, as the operands must
- *  have one dtype and be non-empty, or if its results are not those of Mezzo's own kernels. */
-bool by_library(dnn::Convolution::Wanted wanted, int dims, const ConvGeometry& g, const Volume& x,
-                const Volume& y, const Tensor& weight, const Tensor& bias, MemoryFormat format,
-                const ResultPairs& pairs) {
+/** Computes the convolution with cuBLASLt or cuDNN. Returns false if neither supports it, as the
+ *  operands must have one dtype and be non-empty, or if cuDNN's results are not those of Mezzo's
+ *  own kernels. */
+bool by_library(const ConvCall& call, const ResultPairs& pairs) {
+  const Volume x = op::volume_of(call.x, call.dims), y = op::volume_of(call.y, call.dims);
+  const Tensor &weight = call.weight, &bias = call.bias;
   const bool one_dtype = x.dtype == y.dtype && weight.dtype() == x.dtype &&
                          (!bias.defined() || bias.dtype() == x.dtype);
-  const bool adds_to_y = !bias.defined() || wanted == dnn::Convolution::Wanted::y;
-  const bool has_work = x.batch * x.channels * x.pixels() * y.channels * y.pixels() * g.taps() > 0;
-  if (OwnKernels::active() || !one_dtype || !adds_to_y || !has_work) return false;
+  const bool has_work =
+      x.batch * x.channels * x.pixels() * y.channels * y.pixels() * call.geometry.taps() > 0;
+  if (OwnKernels::active() || !one_dtype || !has_work) return false;
+  if (are_conv_products(call)) {
+    run_conv_products(call);
+    return true;
+  }
+  const bool adds_to_y = !bias.defined() || call.wanted == dnn::Convolution::Wanted::y;
   const Device device = weight.device();
-  return dnn::convolve({.wanted = wanted,
-                        .dims = dims,
-                        .format = format,
-                        .x = x,
-                        .y = y,
-                        .geometry = g,
-                        .weight = weight.raw_data(),
-                        .bias = bias.defined() ? bias.raw_data() : nullptr},
-                       device, current_stream(device), pairs);
+  return adds_to_y && dnn::convolve({.wanted = call.wanted,
+                                     .dims = call.dims,
+                                     .format = call.format,
+                                     .x = x,
+                                     .y = y,
+                                     .geometry = call.geometry,
+                                     .weight = weight.raw_data(),
+                                     .bias = bias.defined() ? bias.raw_data() : nullptr},
+                                    device, current_stream(device), pairs);
 }
 
 /** Returns the result of a call, and what `call` computes, which runs Mezzo's own kernels. Sums
@@ -253,14 +259,21 @@ template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& at
   const ConvGeometry g =
       op::conv_geometry(attrs, kTransposed ? to.size : from.size, kTransposed ? from.size : to.size,
                         op::volume_of(w, attrs.dims).size);
-  using Wanted = dnn::Convolution::Wanted;
   const ResultPairs pairs = [&] {
     return beside_own(
         out[0], [&](Outputs own) { convolve<P>(in, own, attrs); },
         g.taps() * from.channels / g.groups, x, w);
   };
-  if (kTransposed ? by_library(Wanted::x, attrs.dims, g, to, from, w, bias, format, pairs)
-                  : by_library(Wanted::y, attrs.dims, g, from, to, w, bias, format, pairs))
+  using Wanted = dnn::Convolution::Wanted;
+  if (by_library({.wanted = kTransposed ? Wanted::x : Wanted::y,
+                  .dims = attrs.dims,
+                  .format = format,
+                  .geometry = g,
+                  .x = kTransposed ? out[0] : x,
+                  .y = kTransposed ? x : out[0],
+                  .weight = w,
+                  .bias = bias},
+                 pairs))
     return;
   run_positions(problem_of<P>(g, from, to, w, format), to, bias, x.device());
 }
@@ -281,7 +294,13 @@ void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
     return beside_own(
         out[0], [&](Outputs own) { conv_weight(in, own, attrs); }, to.batch * to.pixels(), x, y);
   };
-  if (by_library(dnn::Convolution::Wanted::weight, attrs.dims, g, from, to, out[0], {}, format,
+  if (by_library({.wanted = dnn::Convolution::Wanted::weight,
+                  .dims = attrs.dims,
+                  .format = format,
+                  .geometry = g,
+                  .x = x,
+                  .y = y,
+                  .weight = out[0]},
                  pairs))
     return;
   Weight problem = problem_of<Weight>(g, from, to, out[0], format);

@@ -222,18 +222,18 @@ constexpr auto drawn_transposed = [](FuzzDraw& d, const auto& call) {
 
 // ---- lines of the smoke test --------------------------------------------------------------------
 
-/** A padded 3 x 3 convolution: y, or the gradient of x or of the weight. */
-Smoke smoke_conv(MemoryFormat format, const char* result) {
+/** A padded 3 x 3 convolution, or one of 1 x 1: y, or the gradient of x or of the weight. */
+Smoke smoke_conv(MemoryFormat format, const char* result, std::int64_t side) {
   const std::string what = result;
-  return {.name = std::string("conv2d % ") +
+  return {.name = std::string(side == 1 ? "conv2d, 1 x 1 % " : "conv2d % ") +
                   (format == MemoryFormat::contiguous ? "NCHW " : "NHWC ") + what,
-          .dtypes = {f32, f16, bf16, f64},
+          .dtypes = side == 1 ? std::vector<DType>{f32} : std::vector<DType>{f32, f16, bf16, f64},
           .operands =
-              [](const Maker& make, DType dtype) {
+              [side](const Maker& make, DType dtype) {
                 const std::int64_t batch = make.pick(2, 4, 64), channels = make.pick(4, 32, 128),
                                    pixels = make.pick(6, 14, 28);
                 return Tensors{make.normal({batch, channels, pixels, pixels}, dtype),
-                               make.normal({channels, channels, 3, 3}, dtype),
+                               make.normal({channels, channels, side, side}, dtype),
                                make.normal({channels}, dtype)};
               },
           .backward = what != "y",
@@ -241,8 +241,8 @@ Smoke smoke_conv(MemoryFormat format, const char* result) {
           .leaf = what == "dx" ? 0 : 1,
           .format = format,
           .flops =
-              [](const Tensors& x) {
-                return 2.0 * static_cast<double>(x[0].numel() * x[0].size(1) * 9);
+              [side](const Tensors& x) {
+                return 2.0 * static_cast<double>(x[0].numel() * x[0].size(1) * side * side);
               }};
 }
 
@@ -333,8 +333,10 @@ const Rows convolutions("window", [] {
                   {.padding = 1, .groups = 3})
           .golden({"one by one", "F.conv2d", "real(2, 3, 3, 3), real(2, 3, 1, 1)"});
   for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
-    for (const char* result : {"y", "dx", "dw"})
-      images.smoke(smoke_conv(format, result), {.padding = 1});
+    for (const char* result : {"y", "dx", "dw"}) {
+      images.smoke(smoke_conv(format, result, 3), {.padding = 1});
+      images.smoke(smoke_conv(format, result, 1), {});
+    }
   CONV(conv3d, ConvOptions)
       .smoke(smoke_gradients("conv3d", 3, [](std::int64_t c) { return Shape{c, c, 3, 3, 3}; }),
              {.padding = 1})
