@@ -12,13 +12,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # room: files, lines of code, types
 BUDGETS = {
-    'tensor': (490, 41650, 1425),
+    'tensor': (490, 41660, 1425),
     'autograd': (30, 2200, 50),
     'optim': (85, 6020, 250),
     'nn': (140, 10800, 360),
     'amp': (66, 6300, 120),
     'measure': (70, 5300, 100),
-    'cuda': (185, 18800, 430),
+    'cuda': (185, 18950, 432),
     'samples': (115, 6000, 120),
 }
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)

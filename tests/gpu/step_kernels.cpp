@@ -91,7 +91,7 @@ const Group kGroups[] = {
       "packed_norm_kernel<float, float, true, void>"}},
     {{"ResNet-50"},
      {"O2", "O4"},
-     {"forward_packs_kernel<Div>", "join_gradient_sums_kernel", "join_moments_kernel",
+     {"forward_packs_kernel<Div>", "join_gradient_sums_kernel<RowSums>", "join_moments_kernel",
       "packed_gradient_sums_kernel<Low>", "packed_moments_kernel<Low>",
       "packed_norm_gradient_kernel<Low>", "packed_normalise_kernel<Low>",
       "plane_max_backward_kernel<Low, 8, unsigned char>",
