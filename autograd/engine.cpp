@@ -202,7 +202,10 @@ class Walk {
   void deliver(const Edge& edge, Tensor g) {
     if (!of_interest(edge)) return;
     Task& task = tasks_[edge.key()];
-    task.add_gradient(edge.output, std::move(g));
+    if (is_added_by_node(edge, task, g))
+      task.gathered.push_back(std::move(g));
+    else
+      task.add_gradient(edge.output, std::move(g));
     if (--task.pending > 0) return;
     if (edge.node) {
       task.round_sums();
@@ -211,6 +214,14 @@ class Walk {
     } else {
       finish_leaf(task);
     }
+  }
+
+  /** Returns true if the node adds g, the last gradient of its first result, to the others itself.
+   *  It then follows the gradients of the results. */
+  static bool is_added_by_node(const Edge& edge, const Task& task, const Tensor& g) {
+    if (task.pending != 1 || edge.output != 0 || grad_enabled()) return false;
+    const auto* const op = dynamic_cast<const OpNode*>(edge.node.get());
+    return op && op->adds_terms(task.gathered[0], g);
   }
 
   static bool earlier(const Task* a, const Task* b) {
@@ -227,6 +238,10 @@ class Walk {
   }
 
   void run_node(Node& node, Grads gy, bool needed) {
+    if (gy.size() > node.num_outputs && (node.has_hooks() || is_captured(node))) {
+      add_into(gy[0], std::move(gy.back()));
+      gy.pop_back();
+    }
     node.run_hooks(gy);
     capture(&node, gy);
     Grads gx(node.next().size());
@@ -289,6 +304,11 @@ class Walk {
       return is_floating(*dtype) ? dtype : std::nullopt;
     const auto* const op = dynamic_cast<const OpNode*>(edge.node.get());
     return op && op->only_reshapes() ? converted_at(op->next()[0]) : std::nullopt;
+  }
+
+  bool is_captured(const Node& node) const {
+    return std::any_of(captures_.begin(), captures_.end(),
+                       [&](const Capture& c) { return c.edge.key() == &node; });
   }
 
   void capture(const void* key, const Grads& gy) {

@@ -6,6 +6,7 @@
 #include "../tensor/ops/elementwise/pointwise.h"
 #include "../tensor/ops/index/embedding.h"
 #include "../tensor/ops/index/index.h"
+#include "../tensor/ops/norm/batch_norm.h"
 #include "../tensor/ops/norm/layer_norm.h"
 #include "../tensor/ops/reduce/reduce.h"
 #include "../tensor/ops/shape/copy.h"
@@ -110,6 +111,19 @@ bool OpNode::adds_to(const Tensor& rest) const {
   const TensorMeta& x = metas_[0];
   return rest.dtype() == x.dtype && x.gradient == x.dtype && rest.shape() == x.shape &&
          rest.device() == x.device;
+}
+
+/** Returns true for batch norms with a residual, whose kernels round the sum as the engine does.
+ *  Gradients in another layout would be copied first. */
+bool OpNode::adds_terms(const Tensor& sum, const Tensor& last) const {
+  if (&info_ != &op_info<op::BatchNormRelu> || metas_[6].shape.rank() == 0 || needs_single_ops())
+    return false;
+  const TensorMeta& x = metas_[0];
+  const auto fits = [&](const Tensor& g) {
+    return g.defined() && g.dtype() == x.dtype && g.shape() == x.shape && g.device() == x.device &&
+           g.is_contiguous(x.format);
+  };
+  return fits(sum) && fits(last);
 }
 
 /** Returns true for a lookup whose gradient index_add computes. */

@@ -56,6 +56,9 @@ class OpNode final : public Node {
   /** Returns true if apply() adds the gradient of the first operand to `rest`, the sum of its other
    *  gradients, where that follows the gradients of the results. */
   bool adds_to(const Tensor& rest) const;
+  /** Returns true if apply() adds `last` to `sum`, the gradient of the first result without it,
+   *  where `last` follows the gradients of the results. */
+  bool adds_terms(const Tensor& sum, const Tensor& last) const;
 
  private:
   /** Returns the gradients of the op's backward function, fitted to the operands. */

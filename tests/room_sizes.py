@@ -12,13 +12,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # room: files, lines of code, types
 BUDGETS = {
-    'tensor': (490, 41710, 1425),
+    'tensor': (490, 41720, 1425),
     'autograd': (30, 2200, 50),
     'optim': (76, 5920, 245),
     'nn': (140, 10800, 360),
     'amp': (54, 5930, 115),
     'measure': (70, 5300, 100),
-    'cuda': (185, 19750, 455),
+    'cuda': (185, 19900, 457),
     'samples': (115, 6000, 120),
 }
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)

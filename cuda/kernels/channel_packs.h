@@ -33,14 +33,21 @@ inline constexpr int kRunPacks = 2, kWholePacks = 1;
 template <class T, int width> inline constexpr int kRunBatch = kRunPacks * kPerPack<T> / width;
 template <class T, int width> inline constexpr int kWholeBatch = kWholePacks * kPerPack<T> / width;
 
+/** Loads the first n of `most` packs of T. */
+template <int most, int width, class T>
+__device__ void load_packs(const T* from, const std::int64_t* places, int n,
+                           WordsOf<T, width> (&packs)[most]) {
+#pragma unroll
+  for (int j = 0; j < most; ++j)
+    if (j < n) packs[j] = reinterpret_cast<const WordsOf<T, width>*>(from)[places[j]];
+}
+
 /** Calls f(i, values, first element) for the packs of T at the first n of `most` places; i is a
  *  constant. */
 template <int most, int width, class T, class F>
 __device__ void for_packs(const T* x, const std::int64_t* places, int n, F&& f) {
   WordsOf<T, width> packs[most];
-#pragma unroll
-  for (int j = 0; j < most; ++j)
-    if (j < n) packs[j] = reinterpret_cast<const WordsOf<T, width>*>(x)[places[j]];
+  load_packs<most, width>(x, places, n, packs);
 #pragma unroll
   for (int j = 0; j < most; ++j) {
     if (j >= n) continue;
@@ -176,35 +183,48 @@ template <class T> struct RunGradients {
   NormBackward<float> norm;
 };
 
-/** Calls f(g, x, first element) for the packs of the calling thread; g after the gate. Without
- *  `reads_x` x is the mean. */
-template <int most, int width, class T, class F>
+/** Returns the operands of `norm` for runs of T. */
+template <class T>
+RunGradients<T> run_gradients(const NormBackward<float>& norm, const RowGate<T>& gate = {}) {
+  return {.g = static_cast<const T*>(norm.g.data),
+          .x = static_cast<const T*>(norm.x.data),
+          .gx = static_cast<T*>(norm.gx.data),
+          .gate = gate,
+          .norm = norm};
+}
+
+/** Calls f(g, x, first element) for the packs of the calling thread; g after the gate, which the
+ *  first pass stores. Without `reads_x` x is the mean. */
+template <int most, int width, bool is_first, class T, class F>
 __device__ void for_gated_packs(const RunGradients<T>& of, const ChannelWalk& walk,
                                 const RunCoefficients<float>& run, bool reads_x, F&& f) {
-  const bool recomputes = of.gate.has_relu && !of.gate.y;
+  const RowGate<T>& gate = of.gate;
+  const bool recomputes = gate.recomputes();
+  const T* const from = !is_first && gate.y ? gate.g_residual : of.g;
   walk.template for_each_batch<most>([&](const std::int64_t* places, int n) {
     WordsOf<T, width> from_x[most];
-    if (reads_x || recomputes) {
-#pragma unroll
-      for (int j = 0; j < most; ++j)
-        if (j < n) from_x[j] = reinterpret_cast<const WordsOf<T, width>*>(of.x)[places[j]];
-    }
-    for_packs<most, width>(of.g, places, n, [&](int j, float(&g)[width], std::int64_t at) {
+    if (reads_x || recomputes) load_packs<most, width>(of.x, places, n, from_x);
+    for_packs<most, width>(from, places, n, [&](int j, float(&g)[width], std::int64_t at) {
       float x[width];
       if (reads_x || recomputes)
         widen_part<width, T>(from_x[j], x);
       else
 #pragma unroll
         for (int k = 0; k < width; ++k) x[k] = run.mean;
-      if (of.gate.y) {
+      if (is_first && gate.y) {
         float y[width];
-        load_part<width>(of.gate.y + at, y);
-#pragma unroll
-        for (int k = 0; k < width; ++k) g[k] = op::Relu::gradient<float>(g[k], y[k], y[k]);
-      } else if (of.gate.has_relu) {
+        load_part<width>(gate.y + at, y);
+        if (gate.other) {
+          float other[width];
+          load_part<width>(gate.other + at, other);
+          add_rounded<T>(other, g);
+        }
+        gate.template apply<width>(y, g);
+        store_values<width>(gate.g_residual + at, g);
+      } else if (recomputes) {
 #pragma unroll
         for (int k = 0; k < width; ++k)
-          if (op::normalised(x[k], run.mean, run.scale, run.shift) <= of.gate.zero) g[k] = 0;
+          if (op::normalised(x[k], run.mean, run.scale, run.shift) <= gate.zero) g[k] = 0;
       }
       f(g, x, at);
     });
@@ -217,7 +237,7 @@ __device__ GradientSums<float> pack_sums_over(const RunGradients<T>& of, const C
                                               const RunCoefficients<float>& run,
                                               GradientSums<float>* room) {
   GradientSums<float> sums;
-  for_gated_packs<most, width>(
+  for_gated_packs<most, width, true>(
       of, walk, run, true, [&](const float(&g)[width], const float(&x)[width], std::int64_t) {
 #pragma unroll
         for (int k = 0; k < width; ++k)
@@ -242,9 +262,8 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
   const float unit = through ? op::unit_of(run.rstd) : 1.0f, centre = run.mean * unit;
   const float shift = through ? of_sums * (sums.g / norm.count) : 0.0f,
               from_x = through ? op::slope_of(of_sums, run.rstd, sums.gx / norm.count, unit) : 0.0f;
-  for_gated_packs<most, width>(
+  for_gated_packs<most, width, false>(
       of, walk, run, through, [&](const float(&g)[width], const float(&x)[width], std::int64_t at) {
-        if (of.gate.g_residual) store_values<width>(of.gate.g_residual + at, g);
         float gx[width];
 #pragma unroll
         for (int k = 0; k < width; ++k)
@@ -266,7 +285,7 @@ __global__ void __launch_bounds__(kWholeThreads)
 }
 
 template <class T, int width>
-__global__ void __launch_bounds__(kSpreadThreads)
+__global__ void __launch_bounds__(kSpreadThreads, 4)
     packed_run_sums_kernel(const RunGradients<T> __grid_constant__ of,
                            GradientSums<float>* partial) {
   MZ_SHARED(GradientSums<float>, room, kSpreadThreads);

@@ -253,13 +253,32 @@ __global__ void __launch_bounds__(kSpreadThreads, kNormaliseResident<T>)
 // ---- gradients ----------------------------------------------------------------------------------
 
 /** The gradient of what follows the normalisation: of relu by its result y if given, else by the
- *  recomputed normalised value. The gated gradient is also that of the residual. */
+ *  recomputed normalised value. With y the first pass over the operands stores the gated gradient,
+ *  which is also that of the residual, and the second one reads it instead of g, `other` and y. */
 template <class T> struct RowGate {
   const T* y = nullptr;
-  T* g_residual = nullptr;
+  const T* other = nullptr;  // added to g, with one rounding; may be null
+  T* g_residual = nullptr;   // not null with y
   bool has_relu = false;
   float zero = 0;  // values up to it were rounded to 0 or are negative
+
+  /** Returns true if the relu mask follows from x, in both passes. */
+  __device__ bool recomputes() const { return has_relu && !y; }
+  /** Gates g by y. */
+  template <int width>
+  __device__ void apply(const float (&result)[width], float (&g)[width]) const {
+#pragma unroll
+    for (int k = 0; k < width; ++k) g[k] = op::Relu::gradient<float>(g[k], result[k], result[k]);
+  }
 };
+
+/** Adds the values of `other`, a pack or half of one, to g and rounds the sums to T. */
+template <class T, int width>
+__device__ void add_rounded(const float (&other)[width], float (&g)[width]) {
+#pragma unroll
+  for (int k = 0; k < width; ++k) g[k] += other[k];
+  widen_part<width, T>(narrowed_words<T, width>(g), g);
+}
 
 /** Sums of g and of g * (x - mean), as GradientSums, without initial values for shared memory. */
 struct RowSums {
@@ -276,6 +295,20 @@ template <class T> struct RowGradients {
   NormBackward<float> norm;
 };
 
+inline constexpr int kGradientResident = 2;
+
+/** Returns the operands of `norm` for rows of T. */
+template <class T>
+RowGradients<T> row_gradients(const NormBackward<float>& norm, const Sizes& s,
+                              const RowGate<T>& gate = {}) {
+  return {.rows = RowChunks(s.samples, s.channels, norm.x.dtype, 2 * kGradientResident),
+          .g = static_cast<const T*>(norm.g.data),
+          .x = static_cast<const T*>(norm.x.data),
+          .gx = static_cast<T*>(norm.gx.data),
+          .gate = gate,
+          .norm = norm};
+}
+
 /** Coefficients of a pack's channels. */
 template <int width> struct PackCoefficients {
   float mean[width], scale[width], shift[width];
@@ -290,26 +323,35 @@ template <int width> struct PackCoefficients {
   }
 };
 
-/** Loads n packs of x and of g, the latter after the gate. */
-template <int n, class T>
+/** Loads n packs of x and of g, the latter after the gate. The first pass stores it. */
+template <int n, bool is_first, class T>
 __device__ void load_gated(const RowGradients<T>& of, const PackCoefficients<kPerPack<T>>& own,
                            const std::int64_t (&places)[n], float (*g)[kPerPack<T>],
                            float (*x)[kPerPack<T>]) {
   constexpr int kWidth = kPerPack<T>;
+  const T* const from = !is_first && of.gate.y ? of.gate.g_residual : of.g;
 #pragma unroll
   for (int i = 0; i < n; ++i) {
-    load_values<kWidth>(of.g + places[i], g[i]);
+    load_values<kWidth>(from + places[i], g[i]);
     load_values<kWidth>(of.x + places[i], x[i]);
   }
-  if (of.gate.y) {
+  if (is_first && of.gate.y) {
+    float y[n][kWidth];
+#pragma unroll
+    for (int i = 0; i < n; ++i) load_values<kWidth>(of.gate.y + places[i], y[i]);
+    if (of.gate.other) {
+      float other[n][kWidth];
+#pragma unroll
+      for (int i = 0; i < n; ++i) load_values<kWidth>(of.gate.other + places[i], other[i]);
+#pragma unroll
+      for (int i = 0; i < n; ++i) add_rounded<T>(other[i], g[i]);
+    }
 #pragma unroll
     for (int i = 0; i < n; ++i) {
-      float y[kWidth];
-      load_values<kWidth>(of.gate.y + places[i], y);
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) g[i][k] = op::Relu::gradient<float>(g[i][k], y[k], y[k]);
+      of.gate.template apply<kWidth>(y[i], g[i]);
+      store_values<kWidth>(of.gate.g_residual + places[i], g[i]);
     }
-  } else if (of.gate.has_relu) {
+  } else if (of.gate.recomputes()) {
 #pragma unroll
     for (int i = 0; i < n; ++i)
 #pragma unroll
@@ -318,8 +360,6 @@ __device__ void load_gated(const RowGradients<T>& of, const PackCoefficients<kPe
           g[i][k] = 0;
   }
 }
-
-inline constexpr int kGradientResident = 2;
 
 template <class T>
 __global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
@@ -334,7 +374,7 @@ __global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
     walk.template for_each<kRows>(
         [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
           float g[n][kWidth], x[n][kWidth];
-          load_gated<n>(of, own, places, g, x);
+          load_gated<n, true>(of, own, places, g, x);
 #pragma unroll
           for (int i = 0; i < n; ++i)
 #pragma unroll
@@ -343,6 +383,23 @@ __global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
         });
   }
   write_partial(walk, room, sums, Plus{}, partial);
+}
+
+/** Adds the sums of all chunks, and writes the gradients of weight and bias. */
+template <class Sums>
+__global__ void __launch_bounds__(kSpreadThreads)
+    join_gradient_sums_kernel(const RowChunks __grid_constant__ rows,
+                              const NormBackward<float> __grid_constant__ norm, const Sums* partial,
+                              Sums* totals) {
+  MZ_SHARED(Sums, room, kSpreadThreads);
+  const Role at = role_in(join_spread());
+  const std::int64_t channel =
+      static_cast<std::int64_t>(blockIdx.x) * join_spread().slots + at.slot;
+  const Sums all = joined_rows(rows, partial, room, channel, at, Plus{});
+  if (channel >= rows.channels || at.part != 0) return;
+  totals[channel] = all;
+  norm.gw[channel] = all.gx * norm.rstd[channel];
+  norm.gb[channel] = all.g;
 }
 
 /** Computes gx = scale * g - shift - (x - mean) * unit * from_x, as differentiate_runs. */
@@ -367,10 +424,9 @@ __global__ void __launch_bounds__(kSpreadThreads, kGradientResident)
   walk.template for_each<kRows>(
       [&]<int n>(std::integral_constant<int, n>, const std::int64_t(&places)[n]) {
         float g[n][kWidth], x[n][kWidth];
-        load_gated<n>(of, own, places, g, x);
+        load_gated<n, false>(of, own, places, g, x);
 #pragma unroll
         for (int i = 0; i < n; ++i) {
-          if (of.gate.g_residual) store_values<kWidth>(of.gate.g_residual + places[i], g[i]);
 #pragma unroll
           for (int k = 0; k < kWidth; ++k)
             x[i][k] = g[i][k] * own.scale[k] - shift[k] -

@@ -106,6 +106,29 @@ TEST_CASE("batch norm loads and stores adjacent memory", "[gpu][coalescing]") {
     }
 }
 
+TEST_CASE("the gradient of a residual batch norm loads each of two gradients once",
+          "[gpu][coalescing]") {
+  constexpr MemoryFormat kRows = MemoryFormat::contiguous, kLast = MemoryFormat::channels_last;
+  for (const auto& [dtype, format] : {std::pair{f32, kRows}, {f16, kRows}, {bf16, kLast}}) {
+    INFO(name(dtype) << " " << name(format));
+    const std::int64_t side = format == kLast ? 64 : 16;
+    const auto image = [&, dtype = dtype, format = format] {
+      return randn({4, 64, side, side}).to(dtype).to(kDevice).to(format).requires_grad_();
+    };
+    const Tensor x = image(), residual = image(), w = leaf({64}, f32), b = leaf({64}, f32),
+                 g = image().detach(), other = image().detach();
+    const Tensor y = batch_norm_relu(x, {.weight = w, .bias = b, .training = true}, residual);
+    const SectorLog log;
+    (void)grad(std::vector{y, y}, {x, residual, w, b}, {}, std::vector{g, other});
+    const auto bytes = static_cast<double>(bytes_of(x));
+    const double loads = static_cast<double>(log.loads().fewest * 32) / bytes,
+                 stores = static_cast<double>(log.stores().fewest * 32) / bytes;
+    INFO("loads " << loads << ", stores " << stores << " of the bytes of x");
+    CHECK((loads >= 6 && loads < 6.9));
+    CHECK((stores >= 2 && stores < 2.1));
+  }
+}
+
 TEST_CASE("sums of rows and of columns load adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {f32, f16, bf16}) {
     INFO(name(dtype));

@@ -167,6 +167,19 @@ TEST_CASE("batch norms of packs take the kernels on packs", "[gpu][packed]") {
   }
 }
 
+TEST_CASE("batch norms over ranks take the kernels on packs", "[gpu][packed]") {
+  const auto norm = [](const Tensor& x) {
+    return detail::sync_batch_norm(x, {.training = true}, comm::Communicator());
+  };
+  for (const DType dtype : kDtypes) {
+    INFO(name(dtype));
+    CHECK(packed_passes(rows_of({16384, 64}, dtype), norm) == 4);
+    CHECK(packed_passes(unaligned(rows_of({16384, 64}, dtype)), norm) == 4);
+    CHECK(packed_passes(rows_of({2, 6, 2, 4}, dtype), norm) == 4);
+    CHECK(packed_passes(rows_of({16, 64, 3, 3}, dtype), norm) == 0);
+  }
+}
+
 TEST_CASE("a Divider divides all numbers below 2^31", "[gpu][packed]") {
   constexpr std::uint32_t kEnd = 1u << 31;
   for (const std::uint32_t by : {1u, 2u, 3u, 5u, 7u, 8u, 9u, 25u, 641u, 65535u, 65536u, 65537u,

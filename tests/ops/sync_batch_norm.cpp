@@ -126,6 +126,16 @@ TEST_CASE("batch norm over a group of one rank gives what batch norm gives", "[o
   check_like_batch_norm(made({4, 6, 5}, f32).permute({2, 1, 0}), true);
 }
 
+TEST_CASE("batch norm over ranks of large channels gives what batch norm gives", "[ops]") {
+  manual_seed(2);
+  for (const DType dtype : {f32, f16, bf16}) {
+    INFO(name(dtype));
+    check_like_batch_norm(made({4100, 256}, dtype), true);
+    check_like_batch_norm(made({4, 64, 64, 65}, dtype, MemoryFormat::channels_last), true);
+    check_like_batch_norm(made({2, 2, 260, 256}, dtype), true);
+  }
+}
+
 TEST_CASE("an empty part has no moments and no sums", "[ops]") {
   const NoGrad no_grad;
   for (const DType dtype : {f32, f64, f16})

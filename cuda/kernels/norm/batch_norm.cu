@@ -13,18 +13,20 @@ namespace {
 
 // ---- forward ------------------------------------------------------------------------------------
 
+/** Returns the value rounded to a dtype of 16 bits, or as it is. */
+template <class C> __device__ C rounded(C value, DType dtype) {
+  if (dtype == DType::f16) return element_as<C>(element_as<Half>(value));
+  if (dtype == DType::bf16) return element_as<C>(element_as<BFloat16>(value));
+  return value;
+}
+
 /** Computes relu(normal + residual), after rounding the normalised value to the result's dtype. */
 struct ReluTail {
   Array residual;
-  DType dtype = DType::f32;
 
-  template <class C> __device__ C rounded(C value) const {
-    if (dtype == DType::f16) return element_as<C>(element_as<Half>(value));
-    if (dtype == DType::bf16) return element_as<C>(element_as<BFloat16>(value));
-    return value;
-  }
   template <class C> __device__ C operator()(C normal, std::int64_t place) const {
-    return op::Relu::forward<C>(residual.data ? rounded(normal) + residual.load<C>(place) : normal);
+    return op::Relu::forward<C>(
+        residual.data ? rounded(normal, residual.dtype) + residual.load<C>(place) : normal);
   }
 };
 
@@ -148,7 +150,7 @@ void batch_norm(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
 
 void batch_norm_relu(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
   const Tensor residual = aligned(channels_as_in(out[0], in[6]));
-  forward(in, out, attrs, ReluTail{Array(residual), out[0].dtype()});
+  forward(in, out, attrs, ReluTail{Array(residual)});
 }
 
 // ---- gradients ----------------------------------------------------------------------------------
@@ -157,13 +159,14 @@ void batch_norm_relu(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) 
  *  gated gradient is also that of the residual. */
 struct ReluGate {
   static constexpr bool kReadsX = true;
-  Array y, g_residual;
-  double zero = 0;  // values up to it were rounded to 0 or are negative
+  Array y, other, g_residual;  // `other`: added to g, with one rounding; may be absent
+  double zero = 0;             // values up to it were rounded to 0 or are negative
 
   template <class C> __device__ C operator()(C g, C normal, std::int64_t place) const {
     if (!y.data) return normal <= static_cast<C>(zero) ? C(0) : g;
     const C result = y.load<C>(place);
-    return op::Relu::gradient<C>(g, result, result);
+    const C all = other.data ? rounded(g + other.load<C>(place), other.dtype) : g;
+    return op::Relu::gradient<C>(all, result, result);
   }
   template <class C> __device__ void keep(C g, std::int64_t place) const {
     if (g_residual.data) g_residual.store<C>(place, g);
@@ -172,8 +175,11 @@ struct ReluGate {
 
 template <class T> RowGate<T> gate_of_rows(const NoGate&) { return {}; }
 template <class T> RowGate<T> gate_of_rows(const ReluGate& gate) {
-  return {static_cast<const T*>(gate.y.data), static_cast<T*>(gate.g_residual.data), true,
-          static_cast<float>(gate.zero)};
+  return {.y = static_cast<const T*>(gate.y.data),
+          .other = static_cast<const T*>(gate.other.data),
+          .g_residual = static_cast<T*>(gate.g_residual.data),
+          .has_relu = true,
+          .zero = static_cast<float>(gate.zero)};
 }
 
 template <class C, class Gate>
@@ -186,22 +192,6 @@ __global__ void __launch_bounds__(kWholeThreads)
   differentiate_runs(norm, gate, walk, run, gradient_sums_over(norm, gate, walk, run, room));
 }
 
-/** Adds the sums of all chunks, and writes the gradients of weight and bias. */
-__global__ void __launch_bounds__(kSpreadThreads)
-    join_gradient_sums_kernel(const RowChunks __grid_constant__ rows,
-                              const NormBackward<float> __grid_constant__ norm,
-                              const RowSums* partial, RowSums* totals) {
-  MZ_SHARED(RowSums, room, kSpreadThreads);
-  const Role at = role_in(join_spread());
-  const std::int64_t channel =
-      static_cast<std::int64_t>(blockIdx.x) * join_spread().slots + at.slot;
-  const RowSums all = joined_rows(rows, partial, room, channel, at, Plus{});
-  if (channel >= rows.channels || at.part != 0) return;
-  totals[channel] = all;
-  norm.gw[channel] = all.gx * norm.rstd[channel];
-  norm.gb[channel] = all.g;
-}
-
 /** Computes the gradients of a row-major tensor of packs. */
 template <class Gate>
 void differentiate_runs_of_packs(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
@@ -209,11 +199,7 @@ void differentiate_runs_of_packs(const NormBackward<float>& norm, const Gate& ga
   visit_runs(
       s, norm.x.dtype,
       [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>) {
-        RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
-                           .x = static_cast<const T*>(norm.x.data),
-                           .gx = static_cast<T*>(norm.gx.data),
-                           .gate = gate_of_rows<T>(gate),
-                           .norm = norm};
+        RunGradients<T> of = run_gradients<T>(norm, gate_of_rows<T>(gate));
         const runtime::Stream stream = current_stream(device);
         of.norm.runs = whole_channels(s.samples, s.channels, s.inner, width);
         if (of.norm.runs.is_small())
@@ -232,21 +218,15 @@ template <class Gate>
 void differentiate_rows(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
                         Device device) {
   visit_packed(norm.x.dtype, [&]<class T>(std::type_identity<T>) {
-    const RowGradients<T> of{
-        .rows = RowChunks(s.samples, s.channels, norm.x.dtype, 2 * kGradientResident),
-        .g = static_cast<const T*>(norm.g.data),
-        .x = static_cast<const T*>(norm.x.data),
-        .gx = static_cast<T*>(norm.gx.data),
-        .gate = gate_of_rows<T>(gate),
-        .norm = norm};
+    const RowGradients<T> of = row_gradients<T>(norm, s, gate_of_rows<T>(gate));
     const Tensor room = workspace(
         (of.rows.partials() + s.channels) * static_cast<std::int64_t>(sizeof(RowSums)), device);
     auto* const partial = static_cast<RowSums*>(room.raw_data());
     auto* const totals = partial + of.rows.partials();
     const runtime::Stream stream = current_stream(device);
     launch(&packed_gradient_sums_kernel<T>, of.rows.grid(), stream, of, partial);
-    launch(&join_gradient_sums_kernel, join_grid(s.channels), stream, of.rows, norm, partial,
-           totals);
+    launch(&join_gradient_sums_kernel<RowSums>, join_grid(s.channels), stream, of.rows, norm,
+           partial, totals);
     launch(&packed_norm_gradient_kernel<T>, of.rows.grid(), stream, of, totals);
   });
 }
@@ -289,10 +269,11 @@ void batch_norm_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& att
 }
 
 void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
-  const Tensor bias = row_major(in[5]), y = aligned(channels_as_in(out[0], in[6]));
+  const Tensor bias = row_major(in[5]), y = aligned(channels_as_in(out[0], in[6])),
+               other = aligned(channels_as_in(out[0], in[7]));
   const double zero = op::largest_rounded_to_zero(in[1].dtype());
   const Array g_residual = y.defined() ? Array(out[3]) : Array();
-  backward(in, out, bias, attrs.training, ReluGate{Array(y), g_residual, zero});
+  backward(in, out, bias, attrs.training, ReluGate{Array(y), Array(other), g_residual, zero});
 }
 
 // ---- running statistics -------------------------------------------------------------------------

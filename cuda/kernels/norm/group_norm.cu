@@ -121,11 +121,7 @@ void group_norm_backward(Inputs in, Outputs out, const op::GroupNormAttrs&) {
             s, held.x.dtype(),
             [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>) {
               norm.runs = spread_channels(1, s.samples * s.channels, s.inner, width);
-              RunGradients<T> of{.g = static_cast<const T*>(norm.g.data),
-                                 .x = static_cast<const T*>(norm.x.data),
-                                 .gx = static_cast<T*>(norm.gx.data),
-                                 .gate = {},
-                                 .norm = norm};
+              RunGradients<T> of = run_gradients<T>(norm);
               of.norm.gw = nullptr;  // written by group_sums_kernel
               differentiate(
                   norm, all_groups, device,

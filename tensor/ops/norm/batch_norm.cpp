@@ -142,8 +142,10 @@ Grads BatchNorm::backward(const Saved& saved, const Grads& gy) {
 }
 
 Grads BatchNormRelu::backward(const Saved& saved, const Grads& gy) {
+  const Tensor other = gy.size() > saved.outputs.size() ? gy.back() : Tensor{};
   if (wants_only_bias(saved) || grad_enabled()) {
-    const Tensor g = where(gt(saved.outputs[0].detach(), 0.0), gy[0], 0.0);
+    const Tensor g =
+        where(gt(saved.outputs[0].detach(), 0.0), other.defined() ? add(gy[0], other) : gy[0], 0.0);
     Grads gradients = wants_only_bias(saved) ? of_bias(saved, g) : composite(saved, g);
     gradients[6] = g;
     return gradients;
@@ -151,7 +153,7 @@ Grads BatchNormRelu::backward(const Saved& saved, const Grads& gy) {
   const bool has_residual = saved.shape(6).rank() > 0;
   auto [dx, dw, db, residual] = apply_all<BatchNormReluBackward>(
       saved.attrs<BatchNormRelu>(), gy[0], saved.inputs[0], saved.inputs[1], saved.outputs[1],
-      saved.outputs[2], saved.inputs[2], has_residual ? saved.outputs[0] : Tensor{});
+      saved.outputs[2], saved.inputs[2], has_residual ? saved.outputs[0] : Tensor{}, other);
   return {std::move(dx), std::move(dw), std::move(db), {}, {}, {}, std::move(residual)};
 }
 

@@ -106,14 +106,15 @@ struct BatchNormBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-/** Operands: g, x, weight, mean, rstd, bias and, if there was a residual, the result y of relu.
+/** Operands: g, x, weight, mean, rstd, bias and, if there was a residual, the result y of relu and
+ *  optionally a second term of the incoming gradient: then that is their sum, rounded to x's dtype.
  *  Without a residual the relu mask is recomputed from x, which is read anyway. Results: the
  *  gradients of x, weight, bias and residual; the last one is empty without a residual. Results of
  *  x's shape have x's memory format. */
 struct BatchNormReluBackward {
   static constexpr OpTraits traits{.name = "batch_norm_relu_backward",
                                    .precision = Precision::match,
-                                   .inputs = 7,
+                                   .inputs = 8,
                                    .outputs = 4,
                                    .differentiable = false,
                                    .internal = true};

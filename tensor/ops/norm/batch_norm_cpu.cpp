@@ -84,6 +84,15 @@ template <class C> struct ReluGradient {
   }
 };
 
+/** Computes the same for the gradient g + other, rounded to T. */
+template <class T, class C> struct ReluGradientOfSum {
+  template <class L> auto at(std::int64_t) const {
+    return [](typename L::V g, typename L::V other, typename L::V y) {
+      return passed(rounded<T, typename L::V>(g + other), y);
+    };
+  }
+};
+
 /** Computes the statistics, then calls write(x, shape, Normalising). */
 template <class C, class Write>
 void forward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs, const Write& write) {
@@ -152,11 +161,21 @@ template <class C> struct ReluGate {
   }
 };
 
+/** Computes the gradient of the residual: the g that relu passes. */
+template <class C>
+void residual_gradient(Inputs in, const Tensor& g, const ChannelShape& s, Tensor& out) {
+  const Tensor y = channels_as_in(out, in[6]), other = channels_as_in(out, in[7]);
+  if (!other.defined()) return map_runs<C, 2>({g, y}, out, s, ReluGradient<C>{});
+  visit_floating(out.dtype(), [&]<class T>(std::type_identity<T>) {
+    if constexpr (std::is_same_v<ComputeOf<T>, C>)
+      map_runs_read_as<ReadType<C, T>, C, 3>({g, other, y}, out, s, ReluGradientOfSum<T, C>{});
+  });
+}
+
 template <class C> void relu_backward(Inputs in, Outputs out, bool training) {
   BackwardOperands<C> operands(in, out[0]);
-  if (in[6].defined()) {  // the gradient of the residual is the g that relu passes
-    map_runs<C, 2>({operands.g, channels_as_in(out[3], in[6])}, out[3], operands.s,
-                   ReluGradient<C>{});
+  if (in[6].defined()) {
+    residual_gradient<C>(in, operands.g, operands.s, out[3]);
     operands.g = out[3];
     return backward<C>(operands, out, training, NoGate{});
   }
