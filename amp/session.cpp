@@ -9,7 +9,6 @@
 #include "../optim/late_leaves.h"
 #include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
-#include "diagnose/explain.h"
 #include "scaling/scale_loss.h"
 #include "weights/conversion.h"
 #include "weights/master.h"

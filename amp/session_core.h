@@ -61,6 +61,10 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   std::string name_of(const Tensor& param) const;
 };
 
+/** Describes what a session decided: its level and overrides, every parameter and buffer with its
+ *  dtype, and what happens to the ops of each tag. */
+std::string explain(SessionCore& core);
+
 /** Throws unless each of these optimizers and models that belongs to a session belongs to one of
  *  `sessions`, which are open. Errors: ValueError; StateError for a closed session. */
 void require_sessions(std::string_view op, const Parts<Session>& sessions,

@@ -1,13 +1,25 @@
-#include "bench_fields.h"
-
+// The facts and figures of the bench by name, from which JSON and CSV are made.
 #include <cmath>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
+#include "bench.h"
 
 namespace mezzo::bench {
 
 namespace {
+
+struct Field;
+using Fields = std::vector<Field>;
+
+/** A named value of a report. */
+struct Field {
+  std::string name;
+  std::variant<std::string, double, bool, std::vector<double>, Fields> value;
+};
 
 double number(std::int64_t v) { return static_cast<double>(v); }
 
@@ -19,8 +31,7 @@ Fields peaks(const MemoryStats& memory) {
   return result;
 }
 
-}  // namespace
-
+/** Returns the facts of all rows. */
 Fields fields(const Facts& facts) {
   const Environment& e = facts.environment;
   const Roof& roof = facts.roof;
@@ -57,7 +68,8 @@ Fields fields(const Facts& facts) {
   return result;
 }
 
-Fields fields(const Row& row, bool all) {
+/** Returns the figures of a row, or its error. With `all` the names are the same for every row. */
+Fields fields(const Row& row, bool all = false) {
   Fields result{{"net", row.net}, {"level", row.level}};
   if (all || !row.error.empty()) result.push_back({"error", row.error});
   if (!all && !row.error.empty()) return result;
@@ -89,8 +101,6 @@ Fields fields(const Row& row, bool all) {
   result.insert(result.end(), figures.begin(), figures.end());
   return result;
 }
-
-namespace {
 
 /** Returns text, in quotes if it has a character that ends a cell (RFC 4180, section 2). */
 std::string cell(const std::string& text) {

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # room: files, lines of code, types
 BUDGETS = {
-    'tensor': (490, 41720, 1425),
+    'tensor': (490, 41740, 1426),
     'autograd': (30, 2200, 50),
     'optim': (76, 5920, 245),
     'nn': (140, 10800, 360),

@@ -1,4 +1,4 @@
-#include "explain.h"
+// explain(): the text of Session::explain().
 
 #include <map>
 #include <utility>
@@ -6,6 +6,7 @@
 #include "../../tensor/core/registry.h"
 #include "../../tensor/text/text.h"
 #include "../autocast/overrides.h"
+#include "../session_core.h"
 
 namespace mezzo::amp {
 

@@ -1,4 +1,5 @@
-#include "attention_heads.h"
+// as_heads(): attention operands as batch entries and heads, for cuDNN.
+#include "attention_library.h"
 
 #include "../blas/key.h"
 

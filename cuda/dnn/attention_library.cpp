@@ -17,7 +17,6 @@
 #include "../kernels/result_difference.h"
 #include "../own_kernels.h"
 #include "../runtime/device.h"
-#include "attention_heads.h"
 
 namespace mezzo::gpu {
 
