@@ -55,8 +55,8 @@ class TensorBudget(NamedTuple):
 
 
 class ProductBudget(NamedTuple):
-    """Ceilings of a kernel that multiplies tiles of f32 in shared memory, in loops over terms within
-    a loop of steps."""
+    """Ceilings of a kernel that multiplies tiles of f32 in shared memory, in loops over terms in a
+    loop of steps."""
     kernel: str
     registers: int
     per_product: float  # instructions per FFMA in each loop over terms
