@@ -49,7 +49,7 @@ const Group kGroups[] = {
     {{"char-LSTM", "char-GPT", "GPT-2"},
      {"O2", "O4"},
      {"count_digits_kernel<cpu_kernels::WideEntry>", "move_digits_kernel<cpu_kernels::WideEntry>",
-      "name_kernel", "scan_kernel<Places, false>", "take_kernel"}},
+      "name_kernel", "scan_kernel<Places, false, false>", "take_kernel"}},
     {{"char-LSTM", "char-GPT", "GPT-2"},
      {"O2"},
      {"join_segments_kernel<Low>", "segment_sums_kernel<Low>"}},
