@@ -282,12 +282,12 @@ TEST_CASE("infinities and nan in either gradient pass through batch_norm_relu", 
       const std::pair<double, double> pairs[] = {
           {kInfinity, 1}, {1, -kInfinity},         {kNan, 1},
           {1, kNan},      {kInfinity, -kInfinity}, {most, most}};
-      for (const auto& [first, second] : pairs) {
-        INFO(first << " and " << second);
+      for (const auto& pair : pairs) {
+        INFO(pair.first << " and " << pair.second);
         const auto with = [&](bool joined) {
           const Tensor y = block.result(joined), a = y * 1, b = y * 1;
           return grad(std::vector{a, b}, block.leaves(), {},
-                      std::vector{full_like(a, first), full_like(b, second)});
+                      std::vector{full_like(a, pair.first), full_like(b, pair.second)});
         };
         const std::vector<Tensor> joined = with(true);
         CHECK(same_numbers(joined, with(false)));
