@@ -7,18 +7,16 @@
 #include "../tensor/device/cpu_isa.h"
 #include "../tensor/io/utf8.h"
 #include "../tensor/text/text.h"
-#include "scaling/scale.h"
+#include "session_core.h"
 
 namespace mezzo::amp {
 
 namespace {
 
-constexpr std::string_view kOptions = "amp::initialize";
-
 [[noreturn]] void refuse(std::string_view property, const std::string& what, const std::string& got,
                          const std::string& expected, const std::string& hint = {}) {
   fail<ValueError>(
-      kOptions,
+      kInitialize,
       {.what = str(property, ": ", what), .got = got, .expected = expected, .hint = hint});
 }
 
@@ -30,10 +28,10 @@ const Level& checked_level(const std::string& name) {
   if (name.size() == 2 && (name[0] == '0' || name[0] == 'o'))
     if (const Level* meant = find_level(str('O', name[1])))
       hint = str("did you mean ", in_quotes(meant->name), "? the letter O, not zero");
-  fail<ValueError>(kOptions, {.what = "unknown opt_level",
-                              .got = in_quotes(name),
-                              .expected = str(kLevels.front().name, "..", kLevels.back().name),
-                              .hint = hint});
+  fail<ValueError>(kInitialize, {.what = "unknown opt_level",
+                                 .got = in_quotes(name),
+                                 .expected = str(kLevels.front().name, "..", kLevels.back().name),
+                                 .hint = hint});
 }
 
 /** Returns the names of the levels of which `f` returns true, as "O1, O2 or O3". */

@@ -17,8 +17,6 @@ namespace mezzo::amp {
 
 namespace {
 
-constexpr std::string_view kInitialize = "amp::initialize";
-
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> count{0};
   return ++count;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../nn/module.h"
@@ -60,6 +61,9 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   /** Returns the dotted name of a parameter in the session's models; empty if it is in none. */
   std::string name_of(const Tensor& param) const;
 };
+
+/** What errors about the objects and options of a session name. */
+inline constexpr std::string_view kInitialize = "amp::initialize";
 
 /** Describes what a session decided: its level and overrides, every parameter and buffer with its
  *  dtype, and what happens to the ops of each tag. */

@@ -1,5 +1,4 @@
 // explain(): the text of Session::explain().
-
 #include <map>
 #include <utility>
 

@@ -343,7 +343,7 @@ std::pair<Tensor, std::shared_ptr<LateGradient>> LateGradients::add(const Tensor
   late->result_ = storage.get();
   late->dtype_ = master.dtype();
   late->offset_ = 0;
-  return {over(storage, master.dtype(), master.shape(), master.strides()), late};
+  return {tensor_over(storage, master.dtype(), master.shape(), master.strides()), late};
 }
 
 std::optional<AxpbyTensors> LateGradients::copy_of_scale() const {
@@ -393,7 +393,7 @@ void LateGradients::write_all() {
   std::vector<AxpbyTensors> items;
   for (const auto& late : writing_) {
     const Tensor out =
-        over(Ref<Storage>(late->result_), late->dtype_, {late->numel_}, {1}, late->offset_);
+        tensor_over(Ref<Storage>(late->result_), late->dtype_, {late->numel_}, {1}, late->offset_);
     const Tensor& x = late->x_;
     items.push_back({x.defined() ? alias(x, {late->numel_}, {1}, x.impl()->offset) : out, {}, out});
   }

@@ -25,7 +25,8 @@ struct LateResult final : LateWrite {
 
   /** Returns the result as a tensor over a storage. */
   Tensor result_over(Ref<Storage> storage) const {
-    return over(std::move(storage), DType::f32, in[0].shape(), contiguous_strides(in[0].shape()));
+    return tensor_over(std::move(storage), DType::f32, in[0].shape(),
+                       contiguous_strides(in[0].shape()));
   }
 
   void require_unmodified() const {
@@ -98,8 +99,8 @@ class LateResults final : public CaptureParticipant {
 
 }  // namespace
 
-Tensor over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
-            std::int64_t offset) {
+Tensor tensor_over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
+                   std::int64_t offset) {
   const auto impl = make_ref<TensorImpl>();
   impl->storage = std::move(storage);
   impl->dtype = dtype;

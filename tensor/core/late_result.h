@@ -31,8 +31,8 @@ Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<c
                    const LateTexts& texts);
 
 /** Returns a tensor over memory of a storage, which need not exist yet. */
-Tensor over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
-            std::int64_t offset = 0);
+Tensor tensor_over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
+                   std::int64_t offset = 0);
 
 /** Computes the late results that read x as their second operand, before x changes. */
 void compute_late_results_of(const Tensor& x);

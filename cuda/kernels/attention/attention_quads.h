@@ -43,7 +43,7 @@ template <class Room, class... Ps> std::size_t shared_room(void (*kernel)(Ps...)
 }
 
 /** The numbers that a thread owns of a tile of scores: 8 rows, 4 columns of each. Of results it
- * owns the same rows, and 4 adjacent columns. */
+ *  owns the same rows, and 4 adjacent columns. */
 struct QuadScores {
   static constexpr int kCount = kQuadRows * kQuadColumns;
   static_assert(kCount <= 32);  // one bit per score
@@ -197,7 +197,7 @@ __device__ inline void add_quads(QuadNumbers& sums, const float* rows, const Fac
 }
 
 /** Adds the products of the thread's rows of `left` with those of its columns, rows of `right`,
- * over quads of terms. */
+ *  over quads of terms. */
 __device__ inline void add_row_quads(QuadNumbers& sums, const QuadScores& own, const float* left,
                                      const float* right, int quads) {
   left += own.first_row * kQuadPitch;
