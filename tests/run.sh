@@ -8,10 +8,11 @@
 #                             installed, the emulated device under AddressSanitizer and UBSan,
 #                             kernels for all CPUs instead of this one,
 #                             slow checks (suite "strict" of tests/meson.build), and what CI leaves
-#                             out: all files by a second compiler (suite "compilers")
+#                             out: all files by a second compiler, each header alone, training on
+#                             four ranks (suite "repeated")
 #   tests/run.sh --sanitize   all tests under AddressSanitizer and UBSan, built in build-asan/
 #   tests/run.sh [OPTION] NAME...   only these tests (see meson test -C build --list)
-# CI=true means --all without the suite "compilers" and turns skipped checks into failures.
+# CI=true means --all without the suite "repeated" and turns skipped checks into failures.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../samples/setup.sh"
 
@@ -43,8 +44,10 @@ fi
 find_python
 
 build=build
+# A first build of the tests takes half the time in units of several files.
+units=(-Dunity=on -Dunity_size=8)
 options=(-Dtests=enabled -Dgpu_emulation=$emulation)
-selection=(--no-suite strict --no-suite compilers)
+selection=(--no-suite strict --no-suite repeated)
 targets=all
 if [ $sanitize = true ]; then
   build=build-asan
@@ -58,11 +61,11 @@ elif [ "$all" = true ]; then
   options=(-Dtests=enabled -Dwerror=true -Dmpi=enabled -Dgpu_emulation=sanitized -Dcuda=$cuda
     -Dgpu_arch=90 -Dgpu_optimised=measured -Dcpu_arch=portable -Ddebug=false)
   selection=()
-  [ "${CI:-}" = true ] && selection=(--no-suite compilers)
+  [ "${CI:-}" = true ] && selection=(--no-suite repeated)
 fi
 
 start=$SECONDS
-configure $build "${options[@]}" || exit
+configure $build "${units[@]}" "${options[@]}" || exit
 # The check sass_budget needs a disassembler, which is not part of every toolkit. Without one, and
 # without a package index, it is skipped.
 if [ "$all" = true ] && [ "${cuda:-}" = enabled ] && [ ! -d $build/disassembler ]; then
@@ -78,7 +81,9 @@ fi
 # shellcheck disable=SC2086
 [ $# -gt 0 ] && [ -z "$targets" ] || build $build $targets || exit
 built=$SECONDS
-"$MESON" test -C $build --no-rebuild --print-errorlogs "${selection[@]}"
+# One more test than cores: some of them wait for other programs.
+"$MESON" test -C $build --no-rebuild --print-errorlogs --num-processes $(($(nproc) + 1)) \
+  "${selection[@]}"
 [ -f "$log" ] || { disk_is_full; exit 1; }
 tallied=yes
 "$PYTHON" tests/tally.py --build-seconds $((built - start)) "$log"

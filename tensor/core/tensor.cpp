@@ -140,14 +140,19 @@ template <class T> T exactly(const char* op, std::int64_t value, const Tensor& x
 }
 
 template <class T> std::vector<T> fetch_vector(const char* op, const Tensor& x) {
-  // i64 and f64 hold every source value exactly.
-  const bool through_float = is_floating(x.dtype());
+  const auto n = static_cast<std::size_t>(x.numel());
   std::vector<T> out;
-  out.reserve(static_cast<std::size_t>(x.numel()));
-  const Tensor host = fetch(x, through_float ? DType::f64 : DType::i64);
-  for (std::int64_t i = 0; i < x.numel(); ++i)
-    out.push_back(through_float ? converted<T>(host.data<double>()[i])
-                                : exactly<T>(op, host.data<std::int64_t>()[i], x));
+  out.reserve(n);
+  // f64 and i64 hold every source value exactly.
+  if (is_floating(x.dtype())) {
+    const Tensor host = fetch(x, DType::f64);
+    for (const double value : std::span(host.data<double>(), n))
+      out.push_back(converted<T>(value));
+  } else {
+    const Tensor host = fetch(x, DType::i64);
+    for (const std::int64_t value : std::span(host.data<std::int64_t>(), n))
+      out.push_back(exactly<T>(op, value, x));
+  }
   return out;
 }
 

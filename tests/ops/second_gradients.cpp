@@ -239,7 +239,7 @@ TEST_CASE("the list has all differentiable elementwise ops", "[ops][second]") {
 }
 
 TEST_CASE("gradients with a graph match the fused ones, and second gradients are finite",
-          "[ops][second]") {
+          "[ops][derivatives][second]") {
   for (const Subject& op : subjects()) {
     if (!runs_here(op)) continue;
     const int last = op.info->traits.inputs == 1 ? 0 : op.info->traits.inputs;
