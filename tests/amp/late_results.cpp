@@ -3,7 +3,6 @@
 #include <mezzo.h>
 
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <random>
 #include <string>

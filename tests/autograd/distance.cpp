@@ -1,7 +1,6 @@
 // Norms and distances where the generated op tests do not reach: zeros, ties, nan, empty tensors,
 // invalid arguments.
 #include <cmath>
-#include <limits>
 
 #include <mezzo.h>
 

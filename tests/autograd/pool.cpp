@@ -2,7 +2,6 @@
 // realistic image sizes.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <mezzo.h>
 

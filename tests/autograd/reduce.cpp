@@ -1,7 +1,6 @@
 // Reductions where the generated op tests do not reach: ties, nan, empty tensors, exactness,
 // threads, invalid arguments.
 #include <cmath>
-#include <limits>
 
 #include <mezzo.h>
 

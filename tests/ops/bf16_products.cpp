@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <iostream>
-#include <limits>
 
 #include "../support/catch.h"
 #include "../support/exact_products.h"

@@ -3,7 +3,6 @@
 #include <mezzo.h>
 
 #include <cmath>
-#include <limits>
 
 #include "../../tensor/ops/conv/conv_winograd_cpu.h"
 #include "../support/catch.h"

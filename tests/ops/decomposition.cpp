@@ -1,7 +1,6 @@
 // The ops on matrices: reconstruction at larger sizes, degenerate matrices, bad input, casts, and
 // the number of threads.
 #include <cmath>
-#include <limits>
 
 #include "../support/catch.h"
 #include "../support/throws.h"

@@ -2,7 +2,6 @@
 // although the result does not.
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "../support/catch.h"

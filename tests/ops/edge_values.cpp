@@ -1,7 +1,6 @@
 // Values at the edges of a dtype's range: infinite scores, sums of powers that overflow or
 // underflow although the result does not, statistics that 16 bits cannot hold.
 #include <cmath>
-#include <limits>
 
 #include "../support/catch.h"
 #include "edges.h"

@@ -1,7 +1,6 @@
 // PyTorch 2.15's behaviour where mathematics leaves it open: kinks, nan, bools and integers. The
 // expected values are PyTorch's, except where the function's comment documents a difference.
 #include <cmath>
-#include <limits>
 
 #include "../support/catch.h"
 #include "../support/throws.h"

@@ -1,6 +1,5 @@
 // Rows of matrix norms, normalisation by a norm, distances and angles.
 #include <algorithm>
-#include <limits>
 
 #include "../../support/values.h"
 #include "../reduce_oracle.h"

@@ -1,6 +1,5 @@
 // Rows of pairwise distances and of renorm.
 #include <algorithm>
-#include <limits>
 
 #include "../../support/values.h"
 #include "../reduce_oracle.h"

@@ -1,6 +1,5 @@
 // Rows of variance, norms, products, log-sum-exp, and the cumulative sums and products.
 #include <algorithm>
-#include <limits>
 
 #include "../../support/values.h"
 #include "../reduce_oracle.h"
