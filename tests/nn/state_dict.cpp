@@ -83,7 +83,8 @@ TEST_CASE("a strict load lists all mismatches at once and writes nothing") {
   dict.set("fc1.weight", ones({3, 2}));
   const std::string text = load_error(net, dict);
   CHECK(text ==
-        "load_state_dict: the values do not fit Net; got 2 missing: \"fc1.bias\", \"fc2.steps\"; 3 "
+        "load_state_dict: the values do not fit LayerNet; got 2 missing: \"fc1.bias\", "
+        "\"fc2.steps\"; 3 "
         "unexpected: "
         "\"fc1.baïs\" (did you mean \"fc1.bias\"?), \"fc1.bias_\" (did you mean \"fc1.bias\"?), "
         "\"elsewhere\"; "

@@ -300,7 +300,7 @@ TEST_CASE("every level of mixed precision runs a converted net", "[sync_batch_no
     const std::string text =
         error_of<StateError>([&] { nn::convert_sync_batch_norm(ours, {.comm = c}); });
     CHECK(text.starts_with(
-        "convert_sync_batch_norm: mixed precision is attached to the model; got \"\" Net"));
+        "convert_sync_batch_norm: mixed precision is attached to the model; got \"\" NormNet"));
     session.close();
     CHECK(nn::convert_sync_batch_norm(ours, {.comm = c}) == kNorms);
   }
