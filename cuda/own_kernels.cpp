@@ -5,11 +5,11 @@
 namespace mezzo::gpu {
 
 namespace {
-thread_local bool in_scope = false;
+thread_local bool in_own_scope = false;
 }
 
-OwnKernels::OwnKernels() : outer_(std::exchange(in_scope, true)) {}
-OwnKernels::~OwnKernels() { in_scope = outer_; }
-bool OwnKernels::active() { return in_scope; }
+OwnKernels::OwnKernels() : outer_(std::exchange(in_own_scope, true)) {}
+OwnKernels::~OwnKernels() { in_own_scope = outer_; }
+bool OwnKernels::active() { return in_own_scope; }
 
 }  // namespace mezzo::gpu

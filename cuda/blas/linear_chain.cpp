@@ -39,7 +39,8 @@ std::vector<Tensor> scratch_like(Outputs out) {
 }
 
 /** Returns the results of a call, and what `call` computes, which runs Mezzo's own kernels. */
-template <class Call> ResultPairs beside_own(Outputs out, const Call& call, double typical = 0) {
+template <class Call>
+ResultPairs chain_beside_own(Outputs out, const Call& call, double typical = 0) {
   return [out, &call, typical] {
     std::vector<Tensor> own = scratch_like(out);
     const std::vector<Tensor> library(out.begin(), out.end());
@@ -66,7 +67,7 @@ void link(Inputs in, Outputs out, const op::LinearLink::Attrs& attrs) {
   const Device device = out[0].device();
   Tensor &y = out[0], &kept = out[1];
   const auto own = [&](Outputs results) { link(in, results, attrs); };
-  const ResultPairs pairs = beside_own(out, own);
+  const ResultPairs pairs = chain_beside_own(out, own);
   if (attrs.after == MlpActivation::relu &&
       run_product_with({.kind = Kind::relu}, plan, device, pairs))
     return;
@@ -93,7 +94,7 @@ void input_grad(Inputs in, Outputs out, const op::LinearInputGrad::Attrs& attrs)
   const Device device = out[0].device();
   const Tensor &x = in[2], &kept = in[3];
   const auto own = [&](Outputs results) { input_grad(in, results, attrs); };
-  const ResultPairs pairs = beside_own(out, own);
+  const ResultPairs pairs = chain_beside_own(out, own);
   if (attrs.before == MlpActivation::relu && gated_product(plan, x, device, pairs)) return;
   if (can_fuse_gelu(attrs.before, plan)) {
     if (run_product_with({Kind::through_gelu, kept.raw_data(), plan.n}, plan, device, pairs))
@@ -114,7 +115,7 @@ void weight_grads(Inputs in, Outputs out, const op::LinearWeightGrads::Attrs& at
   const Device device = out[0].device();
   const auto own = [&](Outputs results) { weight_grads(in, results, attrs); };
   const ResultPairs pairs = [&] {
-    return beside_own(out, own, typical_sum(plan.k, in[0], in[1]))();
+    return chain_beside_own(out, own, typical_sum(plan.k, in[0], in[1]))();
   };
   if (run_product_with({Kind::row_sums, out[1].raw_data()}, plan, device, pairs)) return;
   if (!are_rows(in)) return weight_grads(rows_of<2>(in), out, attrs);

@@ -144,7 +144,9 @@ template <class Op> void product(Inputs in, Outputs out, const AttrsOf<Op>& attr
   run_product(op::plan(op::product_of(std::type_identity<Op>{}, in, out, attrs)), out[0].device());
 }
 
-template <class... Ops> void attach_all(type_list<Ops...>) { (attach<Ops, product<Ops>>(), ...); }
+template <class... Ops> void attach_products(type_list<Ops...>) {
+  (attach<Ops, product<Ops>>(), ...);
+}
 
 }  // namespace
 
@@ -177,8 +179,8 @@ void run_product(const op::ProductPlan& plan, Device device) {
 
 // Dot and Vecdot are sums, not matrix products, and have their own kernels.
 void attach_product() {
-  attach_all(type_list<op::Addbmm, op::Addmm, op::Addmv, op::Addr, op::Baddbmm, op::Bmm, op::Linear,
-                       op::MatMul, op::Mm, op::Mv>{});
+  attach_products(type_list<op::Addbmm, op::Addmm, op::Addmv, op::Addr, op::Baddbmm, op::Bmm,
+                            op::Linear, op::MatMul, op::Mm, op::Mv>{});
 }
 
 }  // namespace mezzo::gpu

@@ -21,7 +21,7 @@ struct Session {
 };
 
 /** Operands of a plan: addresses by array id. Host addresses are read before execution returns. */
-class Operands {
+class CallOperands {
  public:
   void add(std::int64_t name, const void* address) {
     names_.push_back(name);
@@ -35,7 +35,8 @@ class Operands {
   std::vector<void*> addresses_;
 };
 
-void execute(const Plan& plan, const Operands& operands, Device device, runtime::Stream stream) {
+void execute(const Plan& plan, const CallOperands& operands, Device device,
+             runtime::Stream stream) {
   const Tensor room = plan.workspace > 0 ? workspace(plan.workspace, device) : Tensor{};
   Descriptor arguments(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   arguments.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, operands.names());
@@ -83,7 +84,7 @@ std::optional<Choice> find_plan(const Attention& a, Device device, int first) {
 }
 
 void execute(const Plan& plan, const Convolution& c, Device device, runtime::Stream stream) {
-  Operands operands;
+  CallOperands operands;
   operands.add(kX, c.x.data);
   operands.add(kWeight, c.weight);
   operands.add(kY, c.y.data);
@@ -97,7 +98,7 @@ void execute(const Plan& plan, const Attention& a, Device device, runtime::Strea
   const float scale = static_cast<float>(a.scale), offset_factor = 1,
               keep_factor = static_cast<float>(1 / a.keep_probability),
               masked = -std::numeric_limits<float>::infinity();
-  Operands operands;
+  CallOperands operands;
   operands.add(kQ, a.q.data);
   operands.add(kK, a.k.data);
   operands.add(kV, a.v.data);

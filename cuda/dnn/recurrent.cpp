@@ -31,8 +31,8 @@ using Layer = Described<cudnnRNNDescriptor_t, &Library::cudnnCreateRNNDescriptor
                         &Library::cudnnDestroyRNNDescriptor>;
 using Steps = Described<cudnnRNNDataDescriptor_t, &Library::cudnnCreateRNNDataDescriptor,
                         &Library::cudnnDestroyRNNDataDescriptor>;
-using Array = Described<cudnnTensorDescriptor_t, &Library::cudnnCreateTensorDescriptor,
-                        &Library::cudnnDestroyTensorDescriptor>;
+using TensorDescription = Described<cudnnTensorDescriptor_t, &Library::cudnnCreateTensorDescriptor,
+                                    &Library::cudnnDestroyTensorDescriptor>;
 
 cudnnRNNMode_t mode_of(CellKind kind) {
   switch (kind) {
@@ -50,7 +50,7 @@ cudnnMathType_t math_of(DType dtype) {
   return allow_tf32() ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
 }
 
-int narrowed(std::int64_t n) { return static_cast<int>(n); }
+int narrowed_size(std::int64_t n) { return static_cast<int>(n); }
 
 /** All descriptors of a layer. */
 class Description {
@@ -63,23 +63,23 @@ class Description {
             layer, r.persistent ? CUDNN_RNN_ALGO_PERSIST_STATIC : CUDNN_RNN_ALGO_STANDARD,
             mode_of(r.kind), CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, type,
             r.dtype == DType::f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT, math_of(r.dtype),
-            narrowed(r.features), narrowed(r.hidden), narrowed(r.size), 1, nullptr,
+            narrowed_size(r.features), narrowed_size(r.hidden), narrowed_size(r.size), 1, nullptr,
             CUDNN_RNN_PADDED_IO_ENABLED),
         "cudnnSetRNNDescriptor_v8");
     std::vector<int> lengths(r.lengths.begin(), r.lengths.end());
-    if (lengths.empty()) lengths.assign(static_cast<std::size_t>(r.batch), narrowed(r.steps));
+    if (lengths.empty()) lengths.assign(static_cast<std::size_t>(r.batch), narrowed_size(r.steps));
     const auto describe = [&](const Steps& rows, std::int64_t width) {
       double zero = 0;  // of any dtype
       check(library.cudnnSetRNNDataDescriptor(rows, type, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
-                                              narrowed(r.steps), narrowed(r.batch), narrowed(width),
-                                              lengths.data(), &zero),
+                                              narrowed_size(r.steps), narrowed_size(r.batch),
+                                              narrowed_size(width), lengths.data(), &zero),
             "cudnnSetRNNDataDescriptor");
     };
     describe(x, r.features);
     describe(y, r.size);
-    const auto describe_state = [&](const Array& state, std::int64_t width) {
-      const int sizes[] = {1, narrowed(r.batch), narrowed(width)},
-                strides[] = {narrowed(r.batch * width), narrowed(width), 1};
+    const auto describe_state = [&](const TensorDescription& state, std::int64_t width) {
+      const int sizes[] = {1, narrowed_size(r.batch), narrowed_size(width)},
+                strides[] = {narrowed_size(r.batch * width), narrowed_size(width), 1};
       check(library.cudnnSetTensorNdDescriptor(state, type, 3, sizes, strides),
             "cudnnSetTensorNdDescriptor");
     };
@@ -91,16 +91,16 @@ class Description {
 
   Layer layer;
   Steps x, y;
-  Array h, c;
+  TensorDescription h, c;
 
  private:
   bool usable_;
 };
 
 /** The library's handle for a device's recurrent layers; used by one call at a time. */
-class Session {
+class RecurrentSession {
  public:
-  Session() { check(Library::get().cudnnCreate(&handle_), "cudnnCreate"); }
+  RecurrentSession() { check(Library::get().cudnnCreate(&handle_), "cudnnCreate"); }
 
   /** Calls f(handle) after setting the handle's stream. */
   template <class F> auto with(runtime::Stream stream, F&& f) {
@@ -121,7 +121,7 @@ class WeightPlaces {
   WeightPlaces(cudnnHandle_t handle, const Recurrent& r, const Description& described,
                std::int64_t bytes)
       : handle_(handle), described_(described), bytes_(bytes), item_(item_size(r.dtype)) {
-    const int gates = narrowed(op::gates_of(r.kind));
+    const int gates = narrowed_size(op::gates_of(r.kind));
     const auto gate_bytes = [&](std::int64_t columns) {
       return r.hidden * columns * static_cast<std::int64_t>(item_);
     };
@@ -150,7 +150,7 @@ class WeightPlaces {
   /** Gates are numbered in Mezzo's order: those of the input, those of h, then the projection. */
   std::int64_t offset(int number, bool bias) {
     alignas(16) static char base[16];  // only its address is used
-    const Array matrix_shape, bias_shape;
+    const TensorDescription matrix_shape, bias_shape;
     void *matrix = nullptr, *vector = nullptr;
     check(Library::get().cudnnGetRNNWeightParams(handle_, described_.layer, 0,
                                                  static_cast<std::size_t>(bytes_), base, number,
@@ -176,7 +176,7 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device devic
   if (!library.usable()) return std::nullopt;
   const Description described(r);
   if (!described.usable()) return std::nullopt;
-  return per_device<Session>(device).with(
+  return per_device<RecurrentSession>(device).with(
       current_stream(device), [&](cudnnHandle_t handle) -> std::optional<RecurrentSpaces> {
         std::size_t weights = 0, work = 0, reserve = 0;
         if (!supported(library.cudnnGetRNNWeightSpaceSize(handle, described.layer, &weights),
@@ -200,7 +200,7 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device devic
 bool run(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a, Device device,
          runtime::Stream stream) {
   const Description d(r);
-  return per_device<Session>(device).with(stream, [&](cudnnHandle_t handle) {
+  return per_device<RecurrentSession>(device).with(stream, [&](cudnnHandle_t handle) {
     return supported(
         Library::get().cudnnRNNForward(
             handle, d.layer, r.training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE,
@@ -214,7 +214,7 @@ bool differentiate(const Recurrent& r, const RecurrentSpaces& s, const Recurrent
                    const RecurrentGradients& g, Device device, runtime::Stream stream) {
   const Description d(r);
   const Library& library = Library::get();
-  return per_device<Session>(device).with(stream, [&](cudnnHandle_t handle) {
+  return per_device<RecurrentSession>(device).with(stream, [&](cudnnHandle_t handle) {
     if (!supported(library.cudnnRNNBackwardData_v8(handle, d.layer, nullptr, d.y, a.y, g.gy, d.x,
                                                    g.x, d.h, a.h0, g.gh, g.h0, d.c, a.c0, g.gc,
                                                    g.c0, bytes(s.weights), a.weights, bytes(s.work),

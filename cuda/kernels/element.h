@@ -42,9 +42,9 @@ template <> __device__ inline BFloat16 narrowed<BFloat16>(float x) {
 
 /** Converts a value as mezzo::converted does, with the instructions above. */
 template <class To, class From> __device__ inline To element_as(From x) {
-  if constexpr (detail::kIsHalf<From> && !std::is_same_v<To, From>)
+  if constexpr (mezzo::detail::kIsHalf<From> && !std::is_same_v<To, From>)
     return element_as<To>(widened(x));
-  else if constexpr (detail::kIsHalf<To> && std::is_same_v<From, float>)
+  else if constexpr (mezzo::detail::kIsHalf<To> && std::is_same_v<From, float>)
     return narrowed<To>(x);
   else
     return converted<To>(x);

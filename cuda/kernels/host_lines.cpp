@@ -51,15 +51,15 @@ Tensor workspace(std::int64_t bytes, Device device) {
 
 namespace {
 
-constexpr std::int64_t kChunk = 4096;        // smallest number of elements per block
-constexpr std::int64_t kEnoughBlocks = 512;  // enough to keep a GPU busy
+constexpr std::int64_t kChunk = 4096;            // smallest number of elements per block
+constexpr std::int64_t kEnoughLineBlocks = 512;  // enough to keep a GPU busy
 
 void cut(ReductionPlan& r) {
   const std::int64_t length = r.reduced.count;
   r.chunk_length = length;
   const std::int64_t blocks = r.blocks();
-  if (length < 2 * kChunk || blocks == 0 || blocks >= kEnoughBlocks) return;
-  const std::int64_t wanted = std::min((length + kChunk - 1) / kChunk, kEnoughBlocks / blocks);
+  if (length < 2 * kChunk || blocks == 0 || blocks >= kEnoughLineBlocks) return;
+  const std::int64_t wanted = std::min((length + kChunk - 1) / kChunk, kEnoughLineBlocks / blocks);
   if (wanted < 2) return;
   r.chunk_length = (length + wanted - 1) / wanted;
   r.chunks = (length + r.chunk_length - 1) / r.chunk_length;

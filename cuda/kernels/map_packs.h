@@ -94,9 +94,9 @@ __device__ inline float repeated_value(const MapOperand& x, const StoredPack& pa
   if (x.layout == MapOperand::Layout::number)
     return x.is_real ? static_cast<float>(x.real) : static_cast<float>(x.integer);
   const std::uint32_t word = pack.words[0].item[0];
-  if (x.dtype == DType::bf16) return detail::bits_as<float>(word << 16);
+  if (x.dtype == DType::bf16) return mezzo::detail::bits_as<float>(word << 16);
   if (x.dtype == DType::f16) return widened(Half::from_bits(static_cast<std::uint16_t>(word)));
-  if (x.dtype == DType::f32) return detail::bits_as<float>(word);
+  if (x.dtype == DType::f32) return mezzo::detail::bits_as<float>(word);
   return word != 0 ? 1.0f : 0.0f;
 }
 

@@ -37,8 +37,9 @@ template <class T> __device__ inline float packed_exp(float x) {
     constexpr float kShift = 0x1.8p23f;  // x = (n + f) ln 2 with an integer n
     const float shifted = std::fma(x, kLog2E, kShift), n = shifted - kShift;
     const float f = std::fma(x, kRest, std::fma(x, kLog2E, -n));
-    const std::uint32_t scale = (detail::bits_as<std::uint32_t>(shifted) << 23) + 0x3F800000u;
-    return x < -87.0f ? 0.0f : fast_exp2(f) * detail::bits_as<float>(scale);
+    const std::uint32_t scale =
+        (mezzo::detail::bits_as<std::uint32_t>(shifted) << 23) + 0x3F800000u;
+    return x < -87.0f ? 0.0f : fast_exp2(f) * mezzo::detail::bits_as<float>(scale);
   }
   return fast_exp2(x * kLog2E);
 #else

@@ -14,8 +14,8 @@ namespace mezzo::gpu {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr std::int64_t kMostParts = 256;
+constexpr int kDifferenceThreads = 256;
+constexpr std::int64_t kMostDifferenceParts = 256;
 
 /** What a thread, or a block, has seen. */
 struct Seen {
@@ -38,14 +38,15 @@ __device__ double bounded_by(double limit, double x) {
   return x > limit ? limit : x < -limit ? -limit : x;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kDifferenceThreads)
     difference_kernel(const void* library, const void* own, DType dtype, double limit,
                       std::int64_t count, Seen* results) {
-  MZ_SHARED(Seen, seen, kThreads);
+  MZ_SHARED(Seen, seen, kDifferenceThreads);
   const int thread = static_cast<int>(threadIdx.x);
   Seen mine{};
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + thread; i < count; i += step) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kDifferenceThreads;
+  for (std::int64_t i = blockIdx.x * std::int64_t{kDifferenceThreads} + thread; i < count;
+       i += step) {
     const double a = load_element<double>(library, dtype, i),
                  b = load_element<double>(own, dtype, i);
     const bool finite = b - b == 0;
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
                finite ? 0 : 1});
   }
   seen[thread] = mine;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
+  for (int half = kDifferenceThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (thread < half) seen[thread].join(seen[thread + half]);
   }
@@ -75,9 +76,9 @@ Difference compare_results(const Tensor& library, const Tensor& own) {
                b = as_they_are ? own : row_major(own);
   const std::int64_t count = b.numel();
   if (count == 0) return {};
-  const std::int64_t blocks = std::min(blocks_for(count, kThreads), kMostParts);
+  const std::int64_t blocks = std::min(blocks_for(count, kDifferenceThreads), kMostDifferenceParts);
   const Tensor room = workspace(blocks * static_cast<std::int64_t>(sizeof(Seen)), own.device());
-  launch(&difference_kernel, Grid{.blocks = blocks, .threads = kThreads},
+  launch(&difference_kernel, Grid{.blocks = blocks, .threads = kDifferenceThreads},
          current_stream(own.device()), static_cast<const void*>(a.raw_data()),
          static_cast<const void*>(b.raw_data()), own.dtype(), limit_of(own.dtype()), count,
          static_cast<Seen*>(room.raw_data()));

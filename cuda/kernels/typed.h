@@ -26,10 +26,10 @@ template <class T> __device__ inline void widen(const PackWords& pack, float* va
   for (int k = 0; k < 4; ++k) {
     const std::uint32_t word = pack.item[k];
     if constexpr (std::is_same_v<T, float>) {
-      values[k] = detail::bits_as<float>(word);
+      values[k] = mezzo::detail::bits_as<float>(word);
     } else if constexpr (std::is_same_v<T, BFloat16>) {
-      values[2 * k] = detail::bits_as<float>(word << 16);
-      values[2 * k + 1] = detail::bits_as<float>(word & 0xFFFF0000u);
+      values[2 * k] = mezzo::detail::bits_as<float>(word << 16);
+      values[2 * k + 1] = mezzo::detail::bits_as<float>(word & 0xFFFF0000u);
     } else {
       values[2 * k] = widened(T::from_bits(static_cast<std::uint16_t>(word)));
       values[2 * k + 1] = widened(T::from_bits(static_cast<std::uint16_t>(word >> 16)));
@@ -132,7 +132,7 @@ __device__ inline Pack<std::uint32_t, n* static_cast<int>(sizeof(T)) / 4> narrow
 #pragma unroll
   for (int k = 0; k < n * static_cast<int>(sizeof(T)) / 4; ++k) {
     if constexpr (std::is_same_v<T, float>)
-      words.item[k] = detail::bits_as<std::uint32_t>(values[k]);
+      words.item[k] = mezzo::detail::bits_as<std::uint32_t>(values[k]);
     else
       words.item[k] = narrowed_pair<T>(values[2 * k], values[2 * k + 1]);
   }
@@ -236,11 +236,11 @@ struct Teams {
 /** Returns the value of the lane whose number differs in the bits of `distance`. */
 template <class V> __device__ inline V exchanged(V value, int distance) {
   constexpr int kWords = sizeof(V) / sizeof(float);
-  auto words = detail::bits_as<Pack<float, kWords>>(value);
+  auto words = mezzo::detail::bits_as<Pack<float, kWords>>(value);
 #pragma unroll
   for (int k = 0; k < kWords; ++k)
     words.item[k] = __shfl_xor_sync(kAllLanes, words.item[k], distance);
-  return detail::bits_as<V>(words);
+  return mezzo::detail::bits_as<V>(words);
 }
 
 /** The calling thread's team. Threads beyond the last row have none. */

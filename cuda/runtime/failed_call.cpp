@@ -9,7 +9,7 @@ namespace mezzo::gpu {
 
 namespace {
 
-std::mutex mutex;
+std::mutex failure_mutex;
 /** Returns the text of the first lasting failure, empty if there is none. Guarded by the mutex. */
 std::string& broken_by() {
   static auto& text = *new std::string;
@@ -21,7 +21,7 @@ std::string& broken_by() {
 void fail_call(const char* call, const std::string& what, bool lasting, CallPlace place) {
   std::string hint = str("called at ", place.file, ":", place.line);
   {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(failure_mutex);
     if (!broken_by().empty())
       hint += "; device unusable since: " + broken_by();
     else if (lasting)
@@ -31,7 +31,7 @@ void fail_call(const char* call, const std::string& what, bool lasting, CallPlac
 }
 
 void forget_broken_device() {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(failure_mutex);
   broken_by().clear();
 }
 

@@ -44,7 +44,7 @@ struct Watch {
   IndexErrorWord* data() const { return static_cast<IndexErrorWord*>(words.raw_data()); }
 };
 
-std::mutex mutex;
+std::mutex pending_mutex;
 std::array<Watch, 128>& watches() {
   static auto& all = *new std::array<Watch, 128>;  // never destroyed: tensors may outlive main
   return all;
@@ -75,7 +75,7 @@ namespace {
 
 /** Allocates and clears the words at their first use. */
 void prepare_watch(Device device) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(pending_mutex);
   Watch& watch = watch_of(device);
   if (watch.words.defined()) return;
   const CategoryScope scope(MemoryCategory::workspace);
@@ -87,7 +87,7 @@ void prepare_watch(Device device) {
 /** Frees the words that no captured step uses, after raising the errors recorded in them. */
 void make_room(Device device) {
   queues().synchronize(device);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(pending_mutex);
   watch_of(device).ranges.resize(watch_of(device).kept);
 }
 
@@ -96,26 +96,26 @@ void make_room(Device device) {
 void prepare_capture(Device device) {
   prepare_watch(device);
   const bool is_full = [&] {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(pending_mutex);
     return watch_of(device).ranges.size() > kWords / 2;
   }();
   if (is_full) make_room(device);
 }
 
 void keep_watched(Device device) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(pending_mutex);
   watch_of(device).kept = watch_of(device).ranges.size();
   ++watch_of(device).captures;
 }
 
 void release_watched(Device device) noexcept {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(pending_mutex);
   if (--watch_of(device).captures == 0) watch_of(device).kept = 0;
 }
 
 void arm_watched(Device device) {
   const runtime::Stream stream = current_stream(device);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(pending_mutex);
   if (watch_of(device).kept > 0) watch_of(device).arm(stream);
 }
 
@@ -123,7 +123,7 @@ IndexErrorWord* watch(Device device, const WatchedRange& range) {
   prepare_watch(device);
   const runtime::Stream stream = current_stream(device);
   {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(pending_mutex);
     Watch& watch = watch_of(device);
     watch.arm(stream);
     const auto at = std::find(watch.ranges.begin(), watch.ranges.end(), range);
@@ -149,7 +149,7 @@ void raise_index_errors(Device device) {
   WatchedRange broken;
   IndexErrorWord noted = kNothingBad;
   {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(pending_mutex);
     Watch& watch = watch_of(device);
     if (watch.armed.empty()) return;
     const runtime::Stream stream = current_stream(device);

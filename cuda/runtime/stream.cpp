@@ -12,7 +12,7 @@ namespace {
 
 /** Returns the backend's queues; the existence of the device was checked when the stream was
  *  made. */
-const Queues& queues() { return find_backend(DeviceKind::cuda)->queues(); }
+const Queues& cuda_queues() { return find_backend(DeviceKind::cuda)->queues(); }
 
 Device checked(Device device) {
   const Backend& backend = require_cuda("Stream", str(device));
@@ -37,18 +37,18 @@ void refuse_capture(const char* call) {
 // ---- Stream -------------------------------------------------------------------------------------
 
 Stream::Stream(Device device, const StreamOptions& options)
-    : device_(checked(device)), queue_(queues().next_side(device, options.high_priority)) {}
+    : device_(checked(device)), queue_(cuda_queues().next_side(device, options.high_priority)) {}
 
 Stream Stream::current(Device device) {
   checked(device);
-  return {device, queues().current(device)};
+  return {device, cuda_queues().current(device)};
 }
 
 Stream Stream::main(Device device) { return {checked(device), nullptr}; }
 
 void Stream::wait_event(const Event& event) const {
   refuse_capture("Stream.wait_event");
-  if (event.mark_) queues().hold(device_, queue_, event.mark_);
+  if (event.mark_) cuda_queues().hold(device_, queue_, event.mark_);
 }
 
 void Stream::wait_stream(const Stream& other) const {
@@ -64,25 +64,25 @@ Event Stream::record_event() const {
 
 bool Stream::query() const {
   refuse_capture("Stream.query");
-  return queues().is_idle(device_, queue_);
+  return cuda_queues().is_idle(device_, queue_);
 }
 
 void Stream::synchronize() const {
   refuse_capture("Stream.synchronize");
-  queues().synchronize(device_, queue_);
+  cuda_queues().synchronize(device_, queue_);
 }
 
-void* Stream::handle() const { return queues().handle(device_, queue_); }
+void* Stream::handle() const { return cuda_queues().handle(device_, queue_); }
 
 // ---- StreamScope --------------------------------------------------------------------------------
 
 StreamScope::StreamScope(const Stream& stream)
-    : device_(stream.device_), outer_(queues().current(stream.device_)) {
+    : device_(stream.device_), outer_(cuda_queues().current(stream.device_)) {
   refuse_capture("StreamScope");
-  queues().set_current(device_, stream.queue_);
+  cuda_queues().set_current(device_, stream.queue_);
 }
 
-StreamScope::~StreamScope() { queues().set_current(device_, outer_); }
+StreamScope::~StreamScope() { cuda_queues().set_current(device_, outer_); }
 
 // ---- Event --------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ Event& Event::operator=(Event&& other) noexcept {
 }
 
 Event::~Event() {
-  if (mark_) queues().drop_mark(mark_);
+  if (mark_) cuda_queues().drop_mark(mark_);
 }
 
 void Event::record(const Stream& stream) {
@@ -108,16 +108,16 @@ void Event::record(const Stream& stream) {
     fail<DeviceError>("Event.record", {.what = "the event belongs to another device",
                                        .got = str("a stream of ", stream.device_),
                                        .expected = str("one of ", device_)});
-  if (!mark_) mark_ = queues().make_mark(stream.device_, is_timed_);
+  if (!mark_) mark_ = cuda_queues().make_mark(stream.device_, is_timed_);
   device_ = stream.device_;
-  queues().place(mark_, stream.device_, stream.queue_);
+  cuda_queues().place(mark_, stream.device_, stream.queue_);
 }
 
-bool Event::query() const { return !mark_ || queues().reached(mark_); }
+bool Event::query() const { return !mark_ || cuda_queues().reached(mark_); }
 
 void Event::synchronize() const {
   refuse_capture("Event.synchronize");
-  if (mark_) queues().wait_for(mark_);
+  if (mark_) cuda_queues().wait_for(mark_);
 }
 
 float Event::elapsed_time(const Event& end) const {
@@ -128,7 +128,7 @@ float Event::elapsed_time(const Event& end) const {
   require(is_timed_ && end.is_timed_, "an event was created without timing",
           "create both with {.enable_timing = true}");
   require(query() && end.query(), "an event has not been reached yet", "call end.synchronize()");
-  return queues().between(mark_, end.mark_);
+  return cuda_queues().between(mark_, end.mark_);
 }
 
 // ---- functions ----------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ void synchronize(Device device) {
   if (device == cpu) return;
   checked(device);
   refuse_capture("synchronize");
-  queues().synchronize(device);
+  cuda_queues().synchronize(device);
 }
 
 void record_stream(const Tensor& x, const Stream& stream) {

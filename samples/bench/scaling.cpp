@@ -110,7 +110,7 @@ class ProfiledTraining {
   }
   /** Returns the medians of all steps. Gradients are ready before the step's end in each step, so
    *  also in the medians. */
-  StepProfile profile() {
+  StepTimes profile() {
     training_.end_turn();
     return {1e-3 * training_.times().ms.back(), ready_.gradients()};
   }

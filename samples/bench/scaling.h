@@ -21,10 +21,10 @@ struct CommunicatorCost {
 /** A net at a level: what a rank computes in a step, and the steps of all ranks. */
 struct ScalingRow {
   std::string net, level;
-  StepProfile profile = {};  // of rank 0 while the others wait; medians
-  StepProfile beside = {};   // while each rank computes for itself; empty with one rank
-  double measured = 0;       // seconds of a step of all ranks; 0 with one rank
-  double predicted = 0;      // of the same, from `beside` and the measured communicator
+  StepTimes profile = {};  // of rank 0 while the others wait; medians
+  StepTimes beside = {};   // while each rank computes for itself; empty with one rank
+  double measured = 0;     // seconds of a step of all ranks; 0 with one rank
+  double predicted = 0;    // of the same, from `beside` and the measured communicator
 };
 
 /** What bench --scaling-model found out. */

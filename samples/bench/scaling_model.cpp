@@ -49,7 +49,7 @@ std::vector<ReadyGradient> make_buckets(std::span<const ReadyGradient> gradients
   return buckets;
 }
 
-double predict_step(const StepProfile& profile, const Fabric& fabric, int ranks) {
+double predict_step(const StepTimes& profile, const Fabric& fabric, int ranks) {
   if (profile.gradients.empty() || ranks == 1) return profile.seconds;
   const double computed = profile.gradients.back().seconds;
   double delay = 0, reduced = 0;  // of the computation; end of the bucket before

@@ -19,7 +19,7 @@ struct ReadyGradient {
 };
 
 /** What a rank computes in a step. */
-struct StepProfile {
+struct StepTimes {
   double seconds = 0;                    // of a step of one rank alone
   std::vector<ReadyGradient> gradients;  // in the order in which backward() computes them; the step
                                          // goes on when the last one is reduced
@@ -52,7 +52,7 @@ std::vector<ReadyGradient> make_buckets(std::span<const ReadyGradient> gradients
 
 /** Returns the predicted seconds of a step of each of `ranks` ranks. Buckets are reduced one after
  *  the other, as soon as they are ready. Meanwhile computing is slower by fabric.slow_down. */
-double predict_step(const StepProfile& profile, const Fabric& fabric, int ranks);
+double predict_step(const StepTimes& profile, const Fabric& fabric, int ranks);
 
 /** Returns the fabrics for which bench --scaling-model predicts. */
 std::span<const Fabric> known_fabrics();

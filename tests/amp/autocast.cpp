@@ -4,9 +4,12 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "nets.h"
 
 using namespace mezzo;
 using amp::autocast;
+using nets::casts;
+using testing::values;
 
 namespace {
 
@@ -16,15 +19,6 @@ Tensor ramp(const Shape& shape, DType dtype = f32) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < n; ++i) values.push_back(0.37 * static_cast<double>(i % 7) - 0.9);
   return tensor(values, shape, {.dtype = dtype});
-}
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
-/** Returns the number of casts executed while f runs. */
-template <class F> std::int64_t casts(const F& f) {
-  const amp::CastStats before = amp::cast_stats();
-  f();
-  return (amp::cast_stats() - before).casts;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "conv_net.h"
 
 using namespace conv_net;
+using nets::run_backward;
 using nets::wave;
 
 namespace {
@@ -15,10 +16,9 @@ struct Mishap : std::runtime_error {
 };
 
 Tensor batch() { return wave({4, 2, 6, 6}, 0.3); }
-Tensor loss_of(const ConvNet& net) {
+Tensor conv_loss(const ConvNet& net) {
   return cross_entropy(net(batch()), tensor({0, 1, 2, 1}, {4}, {.dtype = i64}));
 }
-void run_backward(const Tensor& scaled) { scaled.backward(); }
 
 /** Checks that the thread's state is unchanged. */
 void check_thread(bool casts) {
@@ -30,13 +30,13 @@ void check_thread(bool casts) {
 
 // ---- under a session ----------------------------------------------------------------------------
 
-struct Training {
-  explicit Training(const amp::Options& options)
+struct ConvTraining {
+  explicit ConvTraining(const amp::Options& options)
       : session(amp::initialize(net, optimizer, options)), casts(options.opt_level == "O1") {}
 
   double step() {
     optimizer.zero_grad();
-    const Tensor loss = loss_of(net);
+    const Tensor loss = conv_loss(net);
     amp::scale_loss(loss, optimizer, run_backward);
     REQUIRE(optimizer.step() == optim::StepResult::stepped);
     return loss.item<double>();
@@ -50,41 +50,41 @@ struct Training {
 
 struct Trouble {
   const char* name;
-  void (*cause)(Training& t);
+  void (*cause)(ConvTraining& t);
 };
 
 /** Computes gradients of another batch, which no step may use. */
-void foreign_backward(Training& t, const Tensor& scaled) {
+void foreign_backward(ConvTraining& t, const Tensor& scaled) {
   scaled.backward();
-  (loss_of(t.net) * 3).backward();
+  (conv_loss(t.net) * 3).backward();
 }
 
 const Trouble kTroubles[] = {
     {"a step without a backward",
-     [](Training& t) {
+     [](ConvTraining& t) {
        t.optimizer.zero_grad();
        CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError, "no parameter has a gradient");
      }},
     {"a scope inside a scope over one optimizer",
-     [](Training& t) {
-       CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(loss_of(t.net), t.optimizer,
+     [](ConvTraining& t) {
+       CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(conv_loss(t.net), t.optimizer,
                                                  [&](const Tensor& scaled) {
                                                    scaled.backward();
-                                                   amp::scale_loss(loss_of(t.net), t.optimizer,
+                                                   amp::scale_loss(conv_loss(t.net), t.optimizer,
                                                                    run_backward);
                                                  }),
                                  StateError, "nested scale_loss over one optimizer");
      }},
     {"a body that throws before its backward",
-     [](Training& t) {
+     [](ConvTraining& t) {
        CHECK_THROWS_AS(
-           amp::scale_loss(loss_of(t.net), t.optimizer, [](const Tensor&) { throw Mishap(); }),
+           amp::scale_loss(conv_loss(t.net), t.optimizer, [](const Tensor&) { throw Mishap(); }),
            Mishap);
      }},
     {"a body that throws after its backward",
-     [](Training& t) {
+     [](ConvTraining& t) {
        t.optimizer.zero_grad();
-       CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), t.optimizer,
+       CHECK_THROWS_AS(amp::scale_loss(conv_loss(t.net), t.optimizer,
                                        [&](const Tensor& scaled) {
                                          foreign_backward(t, scaled);
                                          throw Mishap();
@@ -93,19 +93,19 @@ const Trouble kTroubles[] = {
        for (const Tensor& p : t.optimizer.params()) CHECK_FALSE(p.grad().defined());
      }},
     {"a scope that an exception destroys",
-     [](Training& t) {
+     [](ConvTraining& t) {
        CHECK_THROWS_AS(
            [&] {
-             const auto scope = amp::scale_loss(loss_of(t.net), t.optimizer);
+             const auto scope = amp::scale_loss(conv_loss(t.net), t.optimizer);
              foreign_backward(t, scope.loss());
              throw Mishap();
            }(),
            Mishap);
      }},
     {"a delayed scope that throws, then a new iteration",
-     [](Training& t) {
-       amp::scale_loss(loss_of(t.net), t.optimizer, {.delay_unscale = true}, run_backward);
-       CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), t.optimizer,
+     [](ConvTraining& t) {
+       amp::scale_loss(conv_loss(t.net), t.optimizer, {.delay_unscale = true}, run_backward);
+       CHECK_THROWS_AS(amp::scale_loss(conv_loss(t.net), t.optimizer,
                                        [&](const Tensor& scaled) {
                                          foreign_backward(t, scaled);
                                          throw Mishap();
@@ -114,14 +114,14 @@ const Trouble kTroubles[] = {
        CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError, "the gradients are still scaled");
      }},
     {"a step while gradients are still scaled",
-     [](Training& t) {
-       amp::scale_loss(loss_of(t.net), t.optimizer, {.delay_unscale = true}, run_backward);
+     [](ConvTraining& t) {
+       amp::scale_loss(conv_loss(t.net), t.optimizer, {.delay_unscale = true}, run_backward);
        CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError,
                                  "the last scale_loss delayed unscaling");
      }},
     {"a step inside a scope",
-     [](Training& t) {
-       CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(loss_of(t.net), t.optimizer,
+     [](ConvTraining& t) {
+       CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(conv_loss(t.net), t.optimizer,
                                                  [&](const Tensor& scaled) {
                                                    scaled.backward();
                                                    t.optimizer.step();
@@ -129,7 +129,7 @@ const Trouble kTroubles[] = {
                                  StateError, "a scale_loss scope over this optimizer is open");
      }},
     {"a hook that throws in the middle of a backward",
-     [](Training& t) {
+     [](ConvTraining& t) {
        t.optimizer.zero_grad();
        const Tensor h = t.net.conv(batch().to(t.net.conv.parameters()[0].dtype()));
        register_hook(h, [](const Tensor&) -> Tensor { throw Mishap(); });
@@ -139,8 +139,8 @@ const Trouble kTroubles[] = {
        CHECK_FALSE(t.net.fc.parameters()[0].grad().defined());
      }},
     {"a backward through a freed graph",
-     [](Training& t) {
-       const Tensor loss = loss_of(t.net);
+     [](ConvTraining& t) {
+       const Tensor loss = conv_loss(t.net);
        CHECK_THROWS_AS(amp::scale_loss(loss, t.optimizer,
                                        [](const Tensor& scaled) {
                                          scaled.backward();
@@ -149,9 +149,9 @@ const Trouble kTroubles[] = {
                        StateError);
      }},
     {"a model that throws inside its forward",
-     [](Training& t) { CHECK_THROWS_AS(t.net(ones({4, 3, 6, 6})), Error); }},
+     [](ConvTraining& t) { CHECK_THROWS_AS(t.net(ones({4, 3, 6, 6})), Error); }},
     {"an exception inside nested regions",
-     [](Training& t) {
+     [](ConvTraining& t) {
        CHECK_THROWS_AS(
            [&] {
              const amp::autocast brain({.dtype = bf16});
@@ -162,33 +162,33 @@ const Trouble kTroubles[] = {
            Mishap);
      }},
     {"scopes without a session",
-     [](Training& t) {
+     [](ConvTraining& t) {
        const Tensor p = zeros({2}).requires_grad_();
        optim::SGD stranger({p});
-       CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), {t.optimizer, stranger}, run_backward),
+       CHECK_THROWS_AS(amp::scale_loss(conv_loss(t.net), {t.optimizer, stranger}, run_backward),
                        StateError);
-       CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), t.optimizer, {.loss_id = 7}, run_backward),
+       CHECK_THROWS_AS(amp::scale_loss(conv_loss(t.net), t.optimizer, {.loss_id = 7}, run_backward),
                        ValueError);
        CHECK_THROWS_AS(amp::scale_loss(Tensor{}, t.optimizer, run_backward), DtypeError);
      }},
     {"a second initialize, and a close inside a scope",
-     [](Training& t) {
+     [](ConvTraining& t) {
        CHECK_THROWS_AS(amp::initialize(t.net, t.optimizer, nets::quiet("O3")), StateError);
        ConvNet other;
        CHECK_THROWS_AS(amp::initialize({other, t.net}, nets::quiet("O3")), StateError);
        CHECK(other.fc.parameters()[0].dtype() == f32);
-       CHECK_THROWS_WITH_AS_TEXT(
-           amp::scale_loss(loss_of(t.net), t.optimizer, [&](const Tensor&) { t.session.close(); }),
-           StateError, "a scale_loss scope is open");
+       CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(conv_loss(t.net), t.optimizer,
+                                                 [&](const Tensor&) { t.session.close(); }),
+                                 StateError, "a scale_loss scope is open");
      }},
     {"invalid states",
-     [](Training& t) {
+     [](ConvTraining& t) {
        CHECK_THROWS_AS(t.session.load_state_dict({{"loss_scaler0", {{"loss_scale", -1}}}}),
                        ValueError);
        CHECK_THROWS_AS(t.session.loss_scaler().set_loss_scale(0), ValueError);
      }},
     {"a GradScaler on a session's optimizer",
-     [](Training& t) {
+     [](ConvTraining& t) {
        amp::GradScaler scaler;
        scaler.scale(ones({}));
        CHECK_THROWS_AS(scaler.step(t.optimizer), StateError);
@@ -196,22 +196,22 @@ const Trouble kTroubles[] = {
      }},
 };
 
-amp::Options options_of(const char* level, std::optional<double> scale = {}) {
+amp::Options options_with_scale(const char* level, std::optional<double> scale = {}) {
   amp::Options options = nets::quiet(level);
   if (scale) options.loss_scale = *scale;
   return options;
 }
 
 const std::vector<amp::Options>& settings() {
-  static const std::vector<amp::Options> all{options_of("O0", 128.0), options_of("O1"),
-                                             options_of("O2"), options_of("O3", 128.0),
-                                             options_of("O5")};
+  static const std::vector<amp::Options> all{
+      options_with_scale("O0", 128.0), options_with_scale("O1"), options_with_scale("O2"),
+      options_with_scale("O3", 128.0), options_with_scale("O5")};
   return all;
 }
 
 /** Returns the losses of eight steps, with `trouble` before the fifth. */
-std::vector<double> losses_with(const amp::Options& options, void (*trouble)(Training&)) {
-  Training t(options);
+std::vector<double> losses_with(const amp::Options& options, void (*trouble)(ConvTraining&)) {
+  ConvTraining t(options);
   std::vector<double> out;
   for (int i = 0; i < 8; ++i) {
     if (i == 4 && trouble) {
@@ -247,14 +247,14 @@ TEST_CASE(
     "[orders]") {
   for (const amp::Options& options : settings()) {
     INFO(options.opt_level);
-    Training calm(options), shaken(options);
-    const auto micro_batch = [](Training& t) {
-      amp::scale_loss(loss_of(t.net), t.optimizer, run_backward);
+    ConvTraining calm(options), shaken(options);
+    const auto micro_batch = [](ConvTraining& t) {
+      amp::scale_loss(conv_loss(t.net), t.optimizer, run_backward);
     };
     micro_batch(calm);
     micro_batch(calm);
     micro_batch(shaken);
-    CHECK_THROWS_AS(amp::scale_loss(loss_of(shaken.net), shaken.optimizer,
+    CHECK_THROWS_AS(amp::scale_loss(conv_loss(shaken.net), shaken.optimizer,
                                     [&](const Tensor& scaled) {
                                       foreign_backward(shaken, scaled);
                                       throw Mishap();
@@ -274,7 +274,7 @@ TEST_CASE("training can continue after an overflow and after divergence", "[orde
     three.max_consecutive_skips = 3;
     three.check_static_overflow = true;
     std::vector<double> losses;
-    Training t(three);
+    ConvTraining t(three);
     if (!t.session.options().dynamic() && three.opt_level == "O5")
       continue;  // covered by other settings
     const double scale = t.session.loss_scaler().loss_scale();
@@ -282,7 +282,7 @@ TEST_CASE("training can continue after an overflow and after divergence", "[orde
       if (i == 4)
         for (int k = 1; k <= 3; ++k) {
           t.optimizer.zero_grad();
-          amp::scale_loss(loss_of(t.net) * HUGE_VAL, t.optimizer, run_backward);
+          amp::scale_loss(conv_loss(t.net) * HUGE_VAL, t.optimizer, run_backward);
           if (k < 3)
             CHECK(t.optimizer.step() == optim::StepResult::skipped);
           else
@@ -307,15 +307,15 @@ TEST_CASE("an error at the end of a scope drops its gradients, and the next step
   for (amp::Options options : settings()) {
     INFO(options.opt_level);
     options.check_static_overflow = true;  // without a check nothing is allocated
-    Training t(options);
+    ConvTraining t(options);
     if (by_destructor) {
       {
-        const auto scope = amp::scale_loss(loss_of(t.net), t.optimizer);
+        const auto scope = amp::scale_loss(conv_loss(t.net), t.optimizer);
         scale_and_fail(scope.loss());
       }
       CHECK_THROWS_AS(t.optimizer.step(), OutOfMemory);
     } else {
-      CHECK_THROWS_AS(amp::scale_loss(loss_of(t.net), t.optimizer, scale_and_fail), OutOfMemory);
+      CHECK_THROWS_AS(amp::scale_loss(conv_loss(t.net), t.optimizer, scale_and_fail), OutOfMemory);
     }
     for (const Tensor& p : t.net.parameters()) CHECK_FALSE(p.grad().defined());
     CHECK_THROWS_WITH_AS_TEXT(t.optimizer.step(), StateError, "no parameter has a gradient");
@@ -340,7 +340,7 @@ struct GuardTraining {
   }
   Tensor forward() {
     const amp::autocast on;
-    return loss_of(net);
+    return conv_loss(net);
   }
   ConvNet net;
   optim::Adam optimizer{net.parameters(), {.lr = 0.05}};

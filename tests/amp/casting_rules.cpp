@@ -12,14 +12,7 @@ using amp::autocast;
 
 namespace {
 
-Tensor here(const Tensor& x) { return x.to(test_device()); }
 Tensor half(const Shape& shape) { return wave(shape, 0, f16); }
-
-std::int64_t casts(const auto& f) {
-  const amp::CastStats before = amp::cast_stats();
-  f();
-  return (amp::cast_stats() - before).casts;
-}
 
 Precision tag(std::string_view op) {
   const OpInfo* info = find_op(op);

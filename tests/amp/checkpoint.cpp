@@ -35,7 +35,7 @@ TEST_CASE("a checkpoint is three files, and latest names it", "[checkpoint]") {
        {"\"schema\": 1", "\"library\": \"0.1.0\"", "\"opt_level\": \"O2\"", "\"unskipped\": 1998"})
     CHECK(state.find(part) != std::string::npos);
   // The weights alone load like any weights file.
-  const Net other = make_net("conv");
+  const AnyNet other = make_net("conv");
   CHECK_NOTHROW(load(path + "/model.safetensors", other.module));
 }
 

@@ -33,7 +33,7 @@ TEST_CASE("a checkpoint of another training is refused with a list of the differ
       {.net = "mlp", .surface = "scaler"},
       {"the checkpoint has a session that this training lacks", "the checkpoint lacks the scaler"});
   refused({.net = "conv", .surface = "O2"},
-          {"the values do not fit ConvNet", "missing", "fc1.bias.exp_avg"});
+          {"the values do not fit ConvClassifier", "missing", "fc1.bias.exp_avg"});
   refused({.net = "mlp", .surface = "O2", .optimizer = "sgd"},
           {"the optimizer was \"Adam\" and is SGD now"});
   refused({.net = "conv", .surface = "O3", .optimizer = "adamw"},

@@ -7,7 +7,7 @@ using namespace trainings;
 
 namespace {
 
-constexpr int kSteps = 9;
+constexpr int kResumeSteps = 9;
 
 /** Where training is interrupted, and which step overflows if the scale is dynamic. Epochs have 6
  *  batches, and the scale of a session grows at step 5. */
@@ -34,7 +34,7 @@ void check_resume(const Kind& kind, const Cut& where) {
   whole.steps(cut, overflow);
   const std::string path = amp::save_checkpoint(directory.path(), whole.parts());
   const auto at_cut = snapshot(whole);
-  const std::vector<double> expected = whole.steps(kSteps - cut, overflow);
+  const std::vector<double> expected = whole.steps(kResumeSteps - cut, overflow);
   const auto at_end = snapshot(whole);
   if (overflow >= 0) CHECK((whole.skipped > 0) == whole.dynamic());
   if (whole.session && whole.dynamic() && overflow < 0)
@@ -43,8 +43,9 @@ void check_resume(const Kind& kind, const Cut& where) {
   Run resumed = other_run(kind);
   resumed.resumed(amp::load_checkpoint(directory.path(), resumed.parts()));
   CHECK(difference(at_cut, snapshot(resumed)).empty());
-  const std::vector<double> losses = resumed.steps(kSteps - cut, overflow);
-  CHECK(bytes_of(tensor(losses, {kSteps - cut})) == bytes_of(tensor(expected, {kSteps - cut})));
+  const std::vector<double> losses = resumed.steps(kResumeSteps - cut, overflow);
+  CHECK(bytes_of(tensor(losses, {kResumeSteps - cut})) ==
+        bytes_of(tensor(expected, {kResumeSteps - cut})));
   CHECK(difference(at_end, snapshot(resumed)) == "");
 }
 
@@ -112,7 +113,7 @@ TEST_CASE("models, optimizers and sessions can be loaded in any order, before an
         const std::vector<double> expected = whole.steps(3);
 
         manual_seed(5);
-        const Net net = make_net("conv");
+        const AnyNet net = make_net("conv");
         const auto optimizer = make_optimizer("adam", net.module);
         const auto load_model = [&] { net.module.load_state_dict(model); };
         const auto load_optimizer = [&] {

@@ -28,20 +28,20 @@ struct ConvNet : nn::Model<ConvNet> {
 };
 
 /** The outcome of a run, comparable bit for bit. */
-struct Run {
+struct RunResult {
   std::vector<double> losses;
   std::vector<optim::StepResult> verdicts;
   std::uint64_t model = 0, optimizer = 0;  // fingerprints
-  friend bool operator==(const Run&, const Run&) = default;
+  friend bool operator==(const RunResult&, const RunResult&) = default;
 };
 
 /** How parameters are distributed to optimizers. */
 enum class Grouping { together, one_by_one };
 
-inline const int kSteps = nets::test_device() == cpu ? 6 : 3;  // an emulated device is slow
+inline const int kTrainSteps = nets::test_device() == cpu ? 6 : 3;  // an emulated device is slow
 
-inline Run train(const amp::Options& options, const optimizers::Factory& make, int steps = kSteps,
-                 Grouping grouping = Grouping::together) {
+inline RunResult train(const amp::Options& options, const optimizers::Factory& make,
+                       int steps = kTrainSteps, Grouping grouping = Grouping::together) {
   const ConvNet net;
   std::vector<optimizers::Made> optimizers;
   if (grouping == Grouping::together)
@@ -51,7 +51,7 @@ inline Run train(const amp::Options& options, const optimizers::Factory& make, i
   const auto session = amp::initialize(net, optimizers, options);
   const Tensor x = nets::wave({4, 2, 6, 6}, 0.3),
                classes = tensor({0, 1, 2, 1}, {4}, {.dtype = i64, .device = nets::test_device()});
-  Run run;
+  RunResult run;
   for (int i = 0; i < steps; ++i) {
     const Tensor loss = cross_entropy(net(x), classes);
     run.losses.push_back(loss.item<double>());

@@ -6,10 +6,9 @@
 #include "conv_net.h"
 
 using namespace conv_net;
+using nets::kLevels;
 
 namespace {
-
-const std::vector<const char*> kLevels = levels::names();
 
 template <class T> struct Choice {
   const char* name;
@@ -32,8 +31,8 @@ bool runs_here(const char* level, const Choice<bool>& batch_norm) {
   return !mezzo::testing::is_slow() || levels::op_casts(level) || batch_norm.value;
 }
 
-amp::Options options_of(const char* level, const Choice<amp::LossScale>& scale,
-                        const Choice<bool>& batch_norm) {
+amp::Options chosen_options(const char* level, const Choice<amp::LossScale>& scale,
+                            const Choice<bool>& batch_norm) {
   amp::Options options = nets::quiet(level);
   options.loss_scale = scale.value;
   if (batch_norm.value) options.keep_batchnorm_fp32 = *batch_norm.value;
@@ -45,7 +44,7 @@ bool scales_exactly(const std::string& level) {
   return level == "O0" || level == "O4" || level == "O5";
 }
 
-void check_that_it_learns(const Run& run) {
+void check_that_it_learns(const RunResult& run) {
   CHECK(run.losses.back() < run.losses.front());
   for (const optim::StepResult& verdict : run.verdicts)
     CHECK(verdict == optim::StepResult::stepped);
@@ -61,12 +60,12 @@ TEST_CASE(
     for (const optimizers::Kind& kind : optimizers::kinds())
       for (const Choice<bool>& batch_norm : kBatchNorms) {
         if (!runs_here(level, batch_norm)) continue;
-        std::optional<Run> by_another_scale;
+        std::optional<RunResult> by_another_scale;
         for (const auto& scale : kScales) {
           if (!runs_here(scale)) continue;
           INFO(level << ", loss scale " << scale.name << ", keep_batchnorm_fp32 " << batch_norm.name
                      << ", " << kind.name);
-          const amp::Options options = options_of(level, scale, batch_norm);
+          const amp::Options options = chosen_options(level, scale, batch_norm);
           if (levels::op_casts(level) && batch_norm.value) {
             CHECK_THROWS_WITH_AS_TEXT(
                 train(options, kind.make), ValueError,
@@ -76,7 +75,7 @@ TEST_CASE(
             ++refused;
             continue;
           }
-          const Run run = train(options, kind.make);
+          const RunResult run = train(options, kind.make);
           check_that_it_learns(run);
           CHECK(run == train(options, kind.make));
           ++trained;
@@ -99,9 +98,9 @@ TEST_CASE("one optimizer for all parameters and one per parameter train to the s
       for (const auto& scale : kScales) {
         if (!kind.tensor_by_tensor || !runs_here(scale)) continue;
         INFO(level << ", loss scale " << scale.name << ", " << kind.name);
-        const amp::Options options = options_of(level, scale, kBatchNorms[0]);
-        const Run together = train(options, kind.make);
-        const Run apart = train(options, kind.make, kSteps, Grouping::one_by_one);
+        const amp::Options options = chosen_options(level, scale, kBatchNorms[0]);
+        const RunResult together = train(options, kind.make);
+        const RunResult apart = train(options, kind.make, kTrainSteps, Grouping::one_by_one);
         CHECK(together.losses == apart.losses);
         CHECK(together.model == apart.model);
       }
@@ -110,7 +109,7 @@ TEST_CASE("one optimizer for all parameters and one per parameter train to the s
 TEST_CASE("a level's default for batch norm equals one of the options", "[product]") {
   const optimizers::Factory& make = optimizers::kinds()[0].make;
   const auto run = [&](const char* level, const Choice<bool>& batch_norm) {
-    return train(options_of(level, kScales[0], batch_norm), make);
+    return train(chosen_options(level, kScales[0], batch_norm), make);
   };
   const auto& [unset, kept, converted] = kBatchNorms;
   CHECK(run("O0", unset) == run("O0", kept));

@@ -11,10 +11,8 @@ namespace {
 
 bool scales(const std::string& level) { return level == "O1" || level == "O2"; }
 
-const auto kBackward = [](const Tensor& scaled) { scaled.backward(); };
-
-struct Trained {
-  explicit Trained(const std::string& level)
+struct TrainedSession {
+  explicit TrainedSession(const std::string& level)
       : session(amp::initialize(net, optimizer, quiet(level.c_str()))) {}
   std::vector<std::vector<double>> weights() const {
     std::vector<std::vector<double>> all;
@@ -30,7 +28,7 @@ struct Trained {
 
 TEST_CASE("backward of the loss instead of the scaled loss is refused where they differ") {
   const std::string level = GENERATE(from_range(levels::names()));
-  Trained t(level);
+  TrainedSession t(level);
   train_step(t.net, t.optimizer);
   const auto before = t.weights();
   t.optimizer.zero_grad();
@@ -56,13 +54,13 @@ TEST_CASE("backward of the loss instead of the scaled loss is refused where they
 
 TEST_CASE("the scope as an object refuses backward of another loss, and so does a delayed one") {
   const std::string level = GENERATE("O1", "O2");
-  Trained t(level);
+  TrainedSession t(level);
   {
     auto scope = amp::scale_loss(loss_of(t.net), t.optimizer);
     (loss_of(t.net) * 2).backward();
     CHECK_THROWS_WITH_AS_TEXT(scope.close(), StateError, "not from the scaled loss");
   }
-  amp::scale_loss(loss_of(t.net), t.optimizer, {.delay_unscale = true}, kBackward);
+  amp::scale_loss(loss_of(t.net), t.optimizer, {.delay_unscale = true}, run_backward);
   const Tensor loss = loss_of(t.net);
   CHECK_THROWS_WITH_AS_TEXT(
       amp::scale_loss(loss, t.optimizer, [&](const Tensor&) { loss.backward(); }), StateError,
@@ -71,7 +69,7 @@ TEST_CASE("the scope as an object refuses backward of another loss, and so does 
 
 TEST_CASE("every way of going backward from the scaled loss is accepted") {
   const std::string level = GENERATE("O1", "O2");
-  Trained t(level);
+  TrainedSession t(level);
   const auto trains = [&](const std::function<void(const Tensor& scaled)>& body) {
     t.optimizer.zero_grad();
     amp::scale_loss(loss_of(t.net), t.optimizer, body);
@@ -96,7 +94,7 @@ TEST_CASE("every way of going backward from the scaled loss is accepted") {
 }
 
 TEST_CASE("a scaled loss has the bits of the loss times the scale, and its gradients") {
-  Trained t("O1");
+  TrainedSession t("O1");
   const Tensor loss = loss_of(t.net);
   t.optimizer.zero_grad();
   amp::scale_loss(loss, t.optimizer, [&](const Tensor& scaled) {
@@ -115,7 +113,7 @@ TEST_CASE("a scaled loss has the bits of the loss times the scale, and its gradi
 TEST_CASE("a step with gradients from no scale_loss is refused where losses are scaled") {
   const std::string level = GENERATE(from_range(levels::names()));
   const bool has_masters = level == "O2" || level == "O5";
-  Trained t(level);
+  TrainedSession t(level);
   const auto plain_step = [&] {
     loss_of(t.net).backward();
     t.optimizer.step();
@@ -147,7 +145,7 @@ TEST_CASE("a refused step names the parameter, and a static scale is a scale") {
 }
 
 TEST_CASE("gradients that a scope has unscaled may be used again and added to") {
-  Trained t("O1");
+  TrainedSession t("O1");
   train_step(t.net, t.optimizer);
   CHECK(t.optimizer.step() == amp::StepResult::stepped);   // the same gradients again
   (sum(square(t.net.parameters()[0])) * 0.01).backward();  // in f32, nothing is lost
@@ -161,7 +159,7 @@ TEST_CASE("an optimizer that was not passed to scale_loss cannot step with its g
   Net a(0), b(1);
   optim::SGD of_a(a.parameters(), {.lr = 0.1}), of_b(b.parameters(), {.lr = 0.1});
   const auto session = amp::initialize({a, b}, {of_a, of_b}, quiet(level.c_str()));
-  amp::scale_loss(loss_of(a) + loss_of(b), of_a, kBackward);
+  amp::scale_loss(loss_of(a) + loss_of(b), of_a, run_backward);
   CHECK(of_a.step() == amp::StepResult::stepped);
   CHECK_THROWS_WITH_AS_TEXT(of_b.step(), StateError, "over all optimizers");
 }
@@ -225,7 +223,7 @@ TEST_CASE("GradScaler accepts accumulated gradients, several losses and gradient
 
 TEST_CASE("backward of the scaled loss after the scope is refused where there is a scale") {
   const std::string level = GENERATE(from_range(levels::names()));
-  Trained t(level);
+  TrainedSession t(level);
   train_step(t.net, t.optimizer);
   const auto before = t.weights();
   for (const bool as_object : {false, true}) {
@@ -325,7 +323,7 @@ TEST_CASE("a step is refused after a backward pass that adds to unscaled gradien
 TEST_CASE("clipping inside scale_loss is refused where gradients are still scaled there") {
   const std::string level = GENERATE(from_range(levels::names()));
   const bool by_value = GENERATE(false, true);
-  Trained t(level);
+  TrainedSession t(level);
   train_step(t.net, t.optimizer);
   t.optimizer.zero_grad();
   const auto clip = [&] {
@@ -345,7 +343,7 @@ TEST_CASE("clipping inside scale_loss is refused where gradients are still scale
   else
     CHECK_NOTHROW(inside());
   t.optimizer.zero_grad();
-  amp::scale_loss(loss_of(t.net), t.optimizer, kBackward);
+  amp::scale_loss(loss_of(t.net), t.optimizer, run_backward);
   CHECK_NOTHROW(clip());
   CHECK(t.optimizer.step() == amp::StepResult::stepped);
 

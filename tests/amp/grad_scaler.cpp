@@ -4,17 +4,17 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
 
 using namespace mezzo;
 using amp::GradScaler;
 using amp::StepResult;
+using testing::kInf;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 /** One parameter under plain SGD. */
-struct Scalar {
+struct ScaledScalar {
   Tensor p = tensor(0.0).requires_grad_();
   optim::SGD optimizer{{p}, {.lr = 1}};
 
@@ -25,7 +25,7 @@ struct Scalar {
 }  // namespace
 
 TEST_CASE("a step under GradScaler equals a plain step on unscaled gradients") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler;
   s.backward(scaler, 3);
   CHECK(s.p.grad().item<double>() == 3 * 65536);
@@ -49,7 +49,7 @@ TEST_CASE("the scaled loss is f32 (f64 for f64), in containers too") {
 }
 
 TEST_CASE("gradients may be unscaled first, to clip them") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler;
   s.backward(scaler, 30);
   scaler.unscale_(s.optimizer);
@@ -60,7 +60,7 @@ TEST_CASE("gradients may be unscaled first, to clip them") {
 }
 
 TEST_CASE("an overflow skips the step of its optimizer and reduces the scale") {
-  Scalar bad, good;
+  ScaledScalar bad, good;
   GradScaler scaler;
   bad.backward(scaler, kInf);
   good.backward(scaler, 1);
@@ -75,7 +75,7 @@ TEST_CASE("an overflow skips the step of its optimizer and reduces the scale") {
 }
 
 TEST_CASE("calls in a wrong order are refused") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler;
   CHECK_THROWS_WITH_AS_TEXT(scaler.unscale_(s.optimizer), StateError,
                             "no loss has been scaled yet");
@@ -99,7 +99,7 @@ TEST_CASE("calls in a wrong order are refused") {
 }
 
 TEST_CASE("without gradients no optimizer steps and the scale is unchanged") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler({.growth_interval = 1});
   scaler.scale(tensor(1.0));
   CHECK(scaler.step(s.optimizer) == StepResult::no_grads);
@@ -120,7 +120,7 @@ TEST_CASE("f16 gradients are refused by name, bf16 ones are not") {
 }
 
 TEST_CASE("the scale can be set to valid values") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler;
   s.backward(scaler, 1);
   scaler.update(8);
@@ -137,7 +137,7 @@ TEST_CASE("the scale can be set to valid values") {
 }
 
 TEST_CASE("gradients added after unscale_ are used as they are, and count as an update") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler;
   scaler.scale(tensor(1.0));
   scaler.unscale_(s.optimizer);
@@ -149,7 +149,7 @@ TEST_CASE("gradients added after unscale_ are used as they are, and count as an 
 }
 
 TEST_CASE("a gradient that becomes non-finite after unscale_ is not checked again") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler;
   s.backward(scaler, 1);
   scaler.unscale_(s.optimizer);
@@ -191,7 +191,7 @@ TEST_CASE("the factor is 1/scale, rounded once for f32 and kept for f64") {
 }
 
 TEST_CASE("a disabled scaler does nothing") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler({.enabled = false});
   const Tensor loss = sum(s.p * 2);
   CHECK(scaler.scale(loss).is_same(loss));
@@ -205,7 +205,7 @@ TEST_CASE("a disabled scaler does nothing") {
 }
 
 TEST_CASE("a disabled scaler accepts calls in any order, and its options are still checked") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler({.enabled = false});
   CHECK_FALSE(scaler.is_enabled());
   CHECK_NOTHROW(scaler.update());
@@ -232,7 +232,7 @@ TEST_CASE("a disabled scaler accepts calls in any order, and its options are sti
   CHECK_THROWS_AS(GradScaler({.init_scale = -1, .enabled = false}), ValueError);
   CHECK_THROWS_AS(GradScaler().load_state_dict(scaler.state_dict()), ValueError);
   // Only enabled scalers refuse a session's optimizer: a disabled one calls its step().
-  Scalar t;
+  ScaledScalar t;
   const auto session =
       amp::initialize(amp::ModelList{}, t.optimizer, {.opt_level = "O0", .verbosity = 0});
   t.p.set_grad(tensor(1.0));
@@ -240,7 +240,7 @@ TEST_CASE("a disabled scaler accepts calls in any order, and its options are sti
 }
 
 TEST_CASE("a copy of a scaler is independent and has no optimizers") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler({.init_scale = 8, .growth_interval = 3, .min_scale = 2, .hysteresis = 2});
   GradScaler never_used(scaler);
   CHECK_THROWS_AS(never_used.step(s.optimizer), StateError);
@@ -288,7 +288,7 @@ TEST_CASE("states are loaded completely or not at all") {
 }
 
 TEST_CASE("an optimizer of a session is refused, and repeated overflow ends in DivergenceError") {
-  Scalar s;
+  ScaledScalar s;
   GradScaler scaler({.max_consecutive_skips = 2});
   {
     const auto session =

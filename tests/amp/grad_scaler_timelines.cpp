@@ -3,16 +3,16 @@
 
 #include "../support/catch.h"
 #include "../support/device.h"
+#include "nets.h"
 #include "timelines.h"
 
 using namespace mezzo;
+using nets::kThere;
 using timelines::Token;
 
 namespace {
 
-const TensorOptions kThere{.device = testing::test_device()};
-
-struct Timeline {
+struct ScalerTimeline {
   const char* name;
   amp::GradScalerOptions options;
   const char* script;
@@ -24,7 +24,7 @@ struct Timeline {
 // sets the scale instead of the plain update, and "=8" alone between iterations. The expectation:
 // scale/growth tracker, /tolerance if there is one, and a result per optimizer: stepped (s),
 // skipped (k), no gradients (n).
-const Timeline kTimelines[] = {
+const ScalerTimeline kTimelines[] = {
     {"a window of 2000", {}, "1999. . x", "65536/1999:s 131072/0:s 65536/0:k"},
     {"growth boundary",
      {.init_scale = 8, .growth_interval = 3},
@@ -114,9 +114,9 @@ const Timeline kTimelines[] = {
 
 constexpr std::size_t kOptimizers = 2;
 
-class Stage {
+class ScalerStage {
  public:
-  explicit Stage(const Timeline& t) : options_(t.options), scaler_(t.options) {
+  explicit ScalerStage(const ScalerTimeline& t) : options_(t.options), scaler_(t.options) {
     scaler_.scale(ones({}, kThere));
   }
 
@@ -184,9 +184,9 @@ class Stage {
 }  // namespace
 
 TEST_CASE("timelines of a GradScaler", "[scaler]") {
-  for (const Timeline& t : kTimelines) {
+  for (const ScalerTimeline& t : kTimelines) {
     INFO(t.name << ": " << t.script);
-    Stage stage(t);
+    ScalerStage stage(t);
     CHECK(timelines::sights(t.script, [&](const Token& token) { return stage.play(token); }) ==
           t.expected);
   }

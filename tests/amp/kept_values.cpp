@@ -36,7 +36,7 @@ std::vector<amp::Options> with_masters() {
   return all;
 }
 
-void train(const Mixed& net, optim::Optimizer& optimizer) {
+void train_mixed(const Mixed& net, optim::Optimizer& optimizer) {
   optimizer.zero_grad();
   amp::scale_loss(sum(net(Mixed::one(2))), optimizer, [](const Tensor& s) { s.backward(); });
   optimizer.step();
@@ -54,8 +54,8 @@ TEST_CASE("frozen weights and buffers have their f32 values after a session", "[
                      : holds == 1 ? amp::initialize(net, one, options)
                                   : amp::initialize(net, all, options);
       CHECK(is_low(net.frozen.dtype()));
-      if (holds == 1) train(net, one);
-      if (holds == 2) train(net, all);
+      if (holds == 1) train_mixed(net, one);
+      if (holds == 2) train_mixed(net, all);
       const nn::StateDict state = net.state_dict();
       CHECK(value(state["frozen"]) == kFine);
       CHECK(value(state["bias"]) == kHuge);
@@ -95,14 +95,14 @@ TEST_CASE("a master that is made later starts from the f32 value", "[masters]") 
         optim::SGD optimizer({net.trained}, {.lr = 0});
         if (!adds) optimizer.add_param_group({net.frozen}, {.lr = 0});
         auto session = amp::initialize(net, optimizer, options);
-        train(net, optimizer);
+        train_mixed(net, optimizer);
         if (writes) net.frozen.detach().copy_(Mixed::one(3));
         net.frozen.requires_grad_();
         if (adds) optimizer.add_param_group({net.frozen}, {.lr = 0});
         const Tensor master = amp::master_params(optimizer)[1];
         CHECK(master.dtype() == f32);
         CHECK(value(master) == (writes ? 3 : kFine));
-        train(net, optimizer);
+        train_mixed(net, optimizer);
         session.close();
         CHECK(value(net.frozen) == (writes ? 3 : kFine));
       }
@@ -119,7 +119,7 @@ TEST_CASE("averages and checkpoints have the f32 values too", "[masters]") {
     auto session = amp::initialize(net, optimizer, options),
          second = amp::initialize(resumed, other, options);
     nn::ExponentialMovingAverage ema(net, {.decay = 0.5, .use_buffers = true});
-    train(net, optimizer);
+    train_mixed(net, optimizer);
     ema.update();
     CHECK(value(ema.averages()["frozen"]) == kFine);
     CHECK(value(ema.averages()["table"]) == kHuge);

@@ -5,15 +5,15 @@
 #include "../support/catch.h"
 #include "../support/same_bits.h"
 #include "../support/throws.h"
+#include "../support/values.h"
 #include "nets.h"
 
 using namespace nets;
 using amp::autocast;
+using testing::kInf;
 using testing::same_bits;
 
 namespace {
-
-constexpr double kInf = HUGE_VAL;
 
 std::int64_t used() { return memory_stats(test_device()).total.current; }
 /** Returns the most bytes of results that exist at once in a call, without kernels' workspace. */
@@ -24,8 +24,6 @@ std::int64_t peak_of(const auto& f) {
   return memory_stats(test_device())[MemoryCategory::activations].peak - before;
 }
 
-Tensor here(const Tensor& x) { return x.to(test_device()); }
-
 /** Returns classes in a shape; every fifth is ignored, class 1 where there is one. */
 Tensor classes_for(const Shape& shape, std::int64_t classes) {
   std::vector<double> numbers;
@@ -35,15 +33,15 @@ Tensor classes_for(const Shape& shape, std::int64_t classes) {
 }
 
 /** A loss, its gradient for scores of 16 bits, and a second gradient. */
-struct Outcome {
+struct LossAndGradient {
   Tensor loss, gradient;
 };
 
 /** Computes cross entropy of scores that are cast by autocast, or by a call of to(f32). `view` is
  *  applied to the scores. */
 template <class View>
-Outcome entropy_of(const Tensor& scores, const Tensor& target, const CrossEntropyOptions& options,
-                   bool casts, const View& view) {
+LossAndGradient entropy_of(const Tensor& scores, const Tensor& target,
+                           const CrossEntropyOptions& options, bool casts, const View& view) {
   const Tensor x = scores.clone().requires_grad_();
   Tensor loss;
   if (casts) {
@@ -63,8 +61,8 @@ void check_bits(const Tensor& scores, const Tensor& target, const CrossEntropyOp
                 const View& view) {
   for (const DType dtype : {f16, bf16}) {
     const Tensor low = scores.to(dtype);
-    const Outcome a = entropy_of(low, target, options, true, view),
-                  b = entropy_of(low, target, options, false, view);
+    const LossAndGradient a = entropy_of(low, target, options, true, view),
+                          b = entropy_of(low, target, options, false, view);
     INFO(name(dtype) << " " << str(scores) << " smoothing " << options.label_smoothing);
     CHECK(same_bits(a.loss, b.loss));
     CHECK(same_bits(a.gradient, b.gradient));

@@ -17,10 +17,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-void run_backward(const Tensor& scaled) { scaled.backward(); }
-
 /** Returns all gradients that the optimizer's updates read, concatenated. */
-Values gradients(const optim::Optimizer& optimizer) {
+Values all_gradients(const optim::Optimizer& optimizer) {
   Values out;
   for (const Tensor& p : optimizer.params())
     if (p.grad().defined())
@@ -41,18 +39,18 @@ struct Reads {
   std::optional<double> max_norm = {};
 };
 
-struct Trained {
+struct TrainedValues {
   Values weights, before, after;  // before and after each step
   double scale = 0;
 };
 
 /** Trains six steps at a level; the third one overflows. */
-Trained trained(const char* level, const optimizers::Factory& make, const Reads& reads) {
+TrainedValues trained(const char* level, const optimizers::Factory& make, const Reads& reads) {
   const Net net;
   const optimizers::Made optimizer = make(net.parameters());
   auto session = amp::initialize(net, *optimizer, quiet(level));
   const bool is_dynamic = session.loss_scaler().dynamic();
-  Trained result;
+  TrainedValues result;
   const auto append = [](Values& to, const Values& from) {
     to.insert(to.end(), from.begin(), from.end());
   };
@@ -62,9 +60,9 @@ Trained trained(const char* level, const optimizers::Factory& make, const Reads&
     amp::scale_loss(loss, *optimizer, run_backward);
     if (reads.scaled)
       for (const Tensor& p : net.parameters()) (void)values(p.grad());
-    if (reads.before) append(result.before, gradients(*optimizer));
+    if (reads.before) append(result.before, all_gradients(*optimizer));
     optimizer->step({.max_norm = reads.max_norm});
-    if (reads.after) append(result.after, gradients(*optimizer));
+    if (reads.after) append(result.after, all_gradients(*optimizer));
   }
   result.weights = weights(net);
   for (const Tensor& p : optimizer->params())
@@ -72,14 +70,6 @@ Trained trained(const char* level, const optimizers::Factory& make, const Reads&
   result.scale = session.loss_scaler().loss_scale();
   return result;
 }
-
-/** A net that multiplies its input by a weight, so that the input is the weight's gradient. */
-struct Factor : nn::Model<Factor> {
-  explicit Factor(const Values& start)
-      : w(add_parameter("w", tensor(start, {std::ssize(start)}, {.device = test_device()}))) {}
-  Tensor forward(const Tensor& x) const { return x * w; }
-  Tensor w;
-};
 
 /** A net with convolutions, linear layers and every norm. */
 struct Norms : nn::Model<Norms> {
@@ -95,19 +85,15 @@ struct Norms : nn::Model<Norms> {
   }
 };
 
-Tensor on_device(const Values& x) { return tensor(x, {std::ssize(x)}, {.device = test_device()}); }
-
-void scope(const Factor& net, const Values& gradient, optim::Optimizer& optimizer,
-           const amp::ScaleLossOptions& options = {}) {
+void run_scope(const Factor& net, const Values& gradient, optim::Optimizer& optimizer,
+               const amp::ScaleLossOptions& options = {}) {
   amp::scale_loss(sum(net(on_device(gradient))), optimizer, options, run_backward);
 }
 
 /** Returns the gradient that updates read. */
 Tensor gradient(const optim::Optimizer& optimizer) { return optimizer.params()[0].grad(); }
 
-Values weight(const optim::Optimizer& optimizer) { return values(optimizer.params()[0]); }
-
-amp::Options dynamic(const char* level) {
+amp::Options dynamic_options(const char* level) {
   amp::Options options = quiet(level);
   options.loss_scale = "dynamic";
   return options;
@@ -148,12 +134,12 @@ TEST_CASE("who reads gradients, and when, changes no training", "[gradients]") {
   for (const char* level : levels::names())
     for (const optimizers::Kind& kind : optimizers::kinds()) {
       INFO(level << " " << kind.name);
-      const Trained none = trained(level, kind.make, {}),
-                    before = trained(level, kind.make, {.before = true}),
-                    after = trained(level, kind.make, {.after = true}),
-                    all =
-                        trained(level, kind.make, {.before = true, .after = true, .scaled = true});
-      for (const Trained* const other : {&before, &after, &all}) {
+      const TrainedValues none = trained(level, kind.make, {}),
+                          before = trained(level, kind.make, {.before = true}),
+                          after = trained(level, kind.make, {.after = true}),
+                          all = trained(level, kind.make,
+                                        {.before = true, .after = true, .scaled = true});
+      for (const TrainedValues* const other : {&before, &after, &all}) {
         CHECK(same(other->weights, none.weights));
         CHECK(other->scale == none.scale);
       }
@@ -168,8 +154,8 @@ TEST_CASE("clipping in a step gives the bits of clipping read gradients", "[grad
   const optimizers::Factory adam = optimizers::factory<optim::FusedAdam>(optim::FusedAdamOptions{});
   for (const char* level : {"O1", "O2", "O5"}) {
     INFO(level);
-    const Trained scaled = trained(level, adam, {.max_norm = 0x1p-8}),
-                  read = trained(level, adam, {.before = true, .max_norm = 0x1p-8});
+    const TrainedValues scaled = trained(level, adam, {.max_norm = 0x1p-8}),
+                        read = trained(level, adam, {.before = true, .max_norm = 0x1p-8});
     CHECK(same(scaled.weights, read.weights));
     CHECK(!same(scaled.weights, trained(level, adam, {}).weights));
   }
@@ -186,7 +172,7 @@ TEST_CASE("a session with masters allocates no f32 gradient that is not read", "
     for (int i = 0; i < 2; ++i) {
       optimizer.zero_grad();
       CHECK(gradient_bytes() == start);
-      scope(net, Values(kCount, 0.5), optimizer);
+      run_scope(net, Values(kCount, 0.5), optimizer);
       CHECK(gradient_bytes() == start + 2 * kCount);
       optimizer.step();
       CHECK(gradient_bytes() == start + 2 * kCount);
@@ -203,20 +189,20 @@ TEST_CASE("a scale that changes after the scope leaves its gradients as they are
       INFO(level << " " << scale);
       const Factor net({1, 1});
       optim::SGD optimizer(net.parameters(), {.lr = 0.25});
-      auto session = amp::initialize(net, optimizer, dynamic(level));
+      auto session = amp::initialize(net, optimizer, dynamic_options(level));
       session.loss_scaler().set_loss_scale(scale);
-      scope(net, {2, 4}, optimizer);
+      run_scope(net, {2, 4}, optimizer);
       const Tensor late = gradient(optimizer);
       session.loss_scaler().set_loss_scale(64);
       optimizer.step();
-      const Values stepped = weight(optimizer);
+      const Values stepped = first_weight(optimizer);
       CHECK(stepped[0] == Approx(0.5).epsilon(1e-3));  // scaled gradients are f16 at O2
       CHECK(std::fabs(stepped[1]) <= 2e-3);
       session.loss_scaler().set_loss_scale(16);
       CHECK(values(late)[0] == Approx(2).epsilon(1e-3));
       CHECK(values(late)[1] == Approx(4).epsilon(1e-3));
       optimizer.step();  // from the same gradient
-      CHECK(weight(optimizer)[0] == Approx(2 * stepped[0] - 1).margin(1e-6));
+      CHECK(first_weight(optimizer)[0] == Approx(2 * stepped[0] - 1).margin(1e-6));
     }
 }
 
@@ -227,7 +213,7 @@ TEST_CASE("writes between scope and step reach the update", "[gradients]") {
       const Factor net({1, 1});
       optim::SGD optimizer(net.parameters(), {.lr = 0.25});
       const auto session = amp::initialize(net, optimizer, times_64(level));
-      scope(net, {3, 4}, optimizer);
+      run_scope(net, {3, 4}, optimizer);
       const NoGrad no_grad;
       if (clips)
         CHECK(values(optim::clip_grad_norm(amp::master_params(optimizer), 2.5))[0] == 5);
@@ -235,8 +221,8 @@ TEST_CASE("writes between scope and step reach the update", "[gradients]") {
         gradient(optimizer).mul_(0.5);
       CHECK(values(gradient(optimizer))[0] == Approx(1.5).epsilon(1e-2));
       optimizer.step();
-      CHECK(weight(optimizer)[0] == Approx(0.625).epsilon(1e-2));
-      CHECK(std::fabs(weight(optimizer)[1] - 0.5) < 1e-2);
+      CHECK(first_weight(optimizer)[0] == Approx(0.625).epsilon(1e-2));
+      CHECK(std::fabs(first_weight(optimizer)[1] - 0.5) < 1e-2);
     }
 }
 
@@ -248,7 +234,7 @@ TEST_CASE("a write to the scaled gradient leaves the master's as it was", "[grad
     const auto session = amp::initialize(net, optimizer, times_64(level));
     for (const bool steps : {false, true}) {
       optimizer.zero_grad();
-      scope(net, {2, 4}, optimizer);
+      run_scope(net, {2, 4}, optimizer);
       if (steps) optimizer.step();
       const Tensor late = gradient(optimizer);
       const NoGrad no_grad;
@@ -265,11 +251,11 @@ TEST_CASE("gradients that are kept outlive zero_grad, their optimizer and sessio
       const Factor net({1, 1});
       auto optimizer = std::make_unique<optim::SGD>(net.parameters(), 0.25);
       std::optional<amp::Session> session(amp::initialize(net, *optimizer, times_64(level)));
-      scope(net, {2, 4}, *optimizer);
+      run_scope(net, {2, 4}, *optimizer);
       const Tensor kept = gradient(*optimizer);
       if (ends != 0) optimizer->step();
       optimizer->zero_grad();
-      if (ends == 2) scope(net, {5, 6}, *optimizer);
+      if (ends == 2) run_scope(net, {5, 6}, *optimizer);
       if (ends == 3) {
         session.reset();
         optimizer.reset();
@@ -285,14 +271,14 @@ TEST_CASE("zero_grad(false) drops gradients that were not read", "[gradients]") 
       const Factor net({1, 1});
       optim::SGD optimizer(net.parameters(), {.lr = 0.25});
       const auto session = amp::initialize(net, optimizer, times_64(level));
-      scope(net, {2, 4}, optimizer);
+      run_scope(net, {2, 4}, optimizer);
       if (steps) optimizer.step();
       optimizer.zero_grad(false);
       CHECK(values(net.w.grad()) == Values{0, 0});
-      const Values former = weight(optimizer);
-      scope(net, {1, 2}, optimizer);
+      const Values former = first_weight(optimizer);
+      run_scope(net, {1, 2}, optimizer);
       optimizer.step();
-      CHECK(weight(optimizer) == Values{former[0] - 0.25, former[1] - 0.5});
+      CHECK(first_weight(optimizer) == Values{former[0] - 0.25, former[1] - 0.5});
     }
 }
 
@@ -304,16 +290,16 @@ TEST_CASE("scopes add to gradients that were not read", "[gradients]") {
         const Factor net({1, 1});
         optim::SGD optimizer(net.parameters(), {.lr = 0.25});
         const auto session = amp::initialize(net, optimizer, times_64(level));
-        scope(net, {2, 4}, optimizer, {.delay_unscale = delays});
+        run_scope(net, {2, 4}, optimizer, {.delay_unscale = delays});
         if (steps && !delays) optimizer.step();
-        const Values former = weight(optimizer);
+        const Values former = first_weight(optimizer);
         amp::scale_loss(sum(net(on_device({1, 2}))), optimizer, [&](const Tensor& scaled) {
           scaled.backward({}, true);
           scaled.backward();
         });
         CHECK(values(gradient(optimizer)) == Values{4, 8});
         optimizer.step();
-        CHECK(weight(optimizer) == Values{former[0] - 1, former[1] - 2});
+        CHECK(first_weight(optimizer) == Values{former[0] - 1, former[1] - 2});
       }
 }
 
@@ -327,9 +313,9 @@ TEST_CASE("a part of a net that is frozen, or not in the loss, changes no scaled
     optimizer.add_param_group(frozen.parameters(), {.lr = 0.25});
     optimizer.add_param_group(unused.parameters(), {.lr = 0.25});
     const auto session = amp::initialize({net, frozen, unused}, optimizer, times_64(level));
-    scope(net, {2, 4}, optimizer);
+    run_scope(net, {2, 4}, optimizer);
     optimizer.step();
-    CHECK(weight(optimizer) == Values{0.5, 0});
+    CHECK(first_weight(optimizer) == Values{0.5, 0});
     CHECK(values(frozen.w) == Values{1, 1});
     CHECK(values(unused.w) == Values{1, 1});
   }
@@ -340,20 +326,20 @@ TEST_CASE("two losses of one optimizer before a step leave the gradients of both
     INFO(level);
     const Factor a({1, 1}), b({1, 1});
     optim::SGD of_a(a.parameters(), {.lr = 0.25}), of_b(b.parameters(), {.lr = 0.25});
-    amp::Options options = dynamic(level);
+    amp::Options options = dynamic_options(level);
     options.num_losses = 2;
     auto session = amp::initialize({a, b}, {of_a, of_b}, options);
     for (const int loss_id : {0, 1}) {  // of one loss scale, or of two
       of_a.zero_grad();
       of_b.zero_grad();
       session.loss_scaler(loss_id).set_loss_scale(1024);
-      const Values of_a_before = weight(of_a), of_b_before = weight(of_b);
-      scope(a, {1, 2}, of_a);
-      scope(b, {2, HUGE_VAL}, of_b, {.loss_id = loss_id});
+      const Values of_a_before = first_weight(of_a), of_b_before = first_weight(of_b);
+      run_scope(a, {1, 2}, of_a);
+      run_scope(b, {2, HUGE_VAL}, of_b, {.loss_id = loss_id});
       of_b.step();
       of_a.step();
-      CHECK(weight(of_b) == of_b_before);
-      CHECK(weight(of_a) == Values{of_a_before[0] - 0.25, of_a_before[1] - 0.5});
+      CHECK(first_weight(of_b) == of_b_before);
+      CHECK(first_weight(of_a) == Values{of_a_before[0] - 0.25, of_a_before[1] - 0.5});
       CHECK(values(gradient(of_b)) == Values{2, HUGE_VAL});
       CHECK(values(gradient(of_a)) == Values{1, 2});
     }

@@ -9,10 +9,6 @@ using namespace nets;
 
 namespace {
 
-std::vector<Device> devices() {
-  return Device::best() == cpu ? std::vector{cpu} : std::vector{cpu, Device::best()};
-}
-
 std::string latest(const std::vector<amp::ScaleEvent>& events) {
   return events.empty() ? "" : events.back().text();
 }

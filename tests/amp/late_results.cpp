@@ -3,7 +3,6 @@
 #include <mezzo.h>
 
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,16 +13,14 @@
 #include "../support/catch.h"
 #include "../support/optimizers.h"
 #include "../support/throws.h"
+#include "../support/values.h"
+#include "nets.h"
 
 using namespace mezzo;
+using nets::devices;
+using testing::kInf;
 
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-std::vector<Device> devices() {
-  return Device::best() == cpu ? std::vector{cpu} : std::vector{cpu, Device::best()};
-}
 
 /** When a training looks at the results of its steps. */
 enum class Looks { at_once, at_the_end, in_turns };
@@ -48,8 +45,8 @@ void add_all(Outcome& outcome, const optim::StateDict& state) {
 }
 
 /** Runs 24 steps; one gradient in `one_in` is infinite or NaN. */
-Outcome train(const optimizers::Factory& make, Device device, Looks looks, const Habits& habits,
-              unsigned seed) {
+Outcome train_late(const optimizers::Factory& make, Device device, Looks looks,
+                   const Habits& habits, unsigned seed) {
   manual_seed(seed);
   std::mt19937 chance(seed);
   std::vector<Tensor> params;
@@ -120,8 +117,8 @@ TEST_CASE("steps whose results are looked at late have the bits of others", "[la
            {Habits{}, Habits{.reads = true},
             Habits{.unscales = true, .max_norm = 0.5, .reads = true}, Habits{.max_norm = 2}}) {
         INFO(str(device) << " " << kind.name << " seed " << ++seed);
-        check_same(train(kind.make, device, Looks::at_once, habits, seed),
-                   train(kind.make, device, Looks::at_the_end, habits, seed));
+        check_same(train_late(kind.make, device, Looks::at_once, habits, seed),
+                   train_late(kind.make, device, Looks::at_the_end, habits, seed));
       }
 }
 
@@ -131,8 +128,8 @@ TEST_CASE("some results may be looked at at once and others late", "[late]") {
     for (const optimizers::Kind& kind : optimizers::kinds()) {
       INFO(str(device) << " " << kind.name);
       const Habits habits{.reads = ++seed % 2 == 0};
-      check_same(train(kind.make, device, Looks::at_once, habits, seed),
-                 train(kind.make, device, Looks::in_turns, habits, seed));
+      check_same(train_late(kind.make, device, Looks::at_once, habits, seed),
+                 train_late(kind.make, device, Looks::in_turns, habits, seed));
     }
 }
 

@@ -12,24 +12,16 @@ using namespace nets;
 
 namespace {
 
-const std::vector<const char*> kLevels = levels::names();
-
 static_assert(!std::is_copy_constructible_v<amp::Session> &&
               std::is_move_constructible_v<amp::Session>);
 static_assert(!std::is_constructible_v<amp::LossScale, bool>);  // a bool is not a scale
 static_assert(std::is_constructible_v<amp::KeepBatchNorm, bool> &&
               !std::is_constructible_v<amp::KeepBatchNorm, int>);
 
-amp::Options with(const char* level, void (*set)(amp::Options&)) {
+amp::Options options_with(const char* level, void (*set)(amp::Options&)) {
   amp::Options options = quiet(level);
   set(options);
   return options;
-}
-
-std::int64_t casts(const auto& f) {
-  const amp::CastStats before = amp::cast_stats();
-  f();
-  return (amp::cast_stats() - before).casts;
 }
 
 /** Every kind of normalisation, and tensors that levels may not convert. */
@@ -95,7 +87,7 @@ TEST_CASE("verbosity 0 is silent", "[levels]") {
 TEST_CASE("O1 with an f32 model cast casts the model's inputs and outputs", "[levels]") {
   Net net;
   const auto session =
-      amp::initialize(net, with("O1", [](amp::Options& o) { o.cast_model_type = f32; }));
+      amp::initialize(net, options_with("O1", [](amp::Options& o) { o.cast_model_type = f32; }));
   CHECK(net(input()).dtype() == f32);
   CHECK(net(input().to(f16)).dtype() == f32);
   CHECK(net.first.weight.dtype() == f32);
@@ -105,8 +97,8 @@ TEST_CASE("O1 with an f32 model cast casts the model's inputs and outputs", "[le
 TEST_CASE("O1 without op casts is f32 with dynamic scaling", "[levels]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-  auto session = amp::initialize(net, optimizer,
-                                 with("O1", [](amp::Options& o) { o.patch_functions = false; }));
+  auto session = amp::initialize(
+      net, optimizer, options_with("O1", [](amp::Options& o) { o.patch_functions = false; }));
   CHECK(casts([&] { CHECK(net(input()).dtype() == f32); }) == 0);
   CHECK(session.loss_scaler().loss_scale() == 65536);
   CHECK(train_step(net, optimizer, HUGE_VAL) == amp::StepResult::skipped);
@@ -118,7 +110,7 @@ TEST_CASE("masters are created for 16-bit parameters: none at O0, all at O3", "[
     Net net;
     optim::SGD optimizer(net.parameters(), {.lr = 0.1});
     const auto session = amp::initialize(
-        net, optimizer, with(level, [](amp::Options& o) { o.master_weights = true; }));
+        net, optimizer, options_with(level, [](amp::Options& o) { o.master_weights = true; }));
     for (const optim::Slot& slot : optimizer.slots(0))
       CHECK(slot.master.defined() == (std::string(level) == "O3"));
     CHECK(train_step(net, optimizer) == amp::StepResult::stepped);
@@ -130,7 +122,7 @@ TEST_CASE("O2 with no_cast keeps a mixture of dtypes, and creates masters for 16
   Net net;
   net.second.to(f16);
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-  const auto session = amp::initialize(net, optimizer, with("O2", [](amp::Options& o) {
+  const auto session = amp::initialize(net, optimizer, options_with("O2", [](amp::Options& o) {
                                          o.cast_model_type = amp::no_cast;
                                          o.allow_incoming_model_not_fp32 = true;
                                        }));

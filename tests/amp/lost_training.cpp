@@ -12,13 +12,12 @@ using namespace nets;
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-const auto kBackward = [](const Tensor& scaled) { scaled.backward(); };
 const bool kOnCpu = test_device() == cpu;
 
 /** A step on loss_of(net) * factor. */
-amp::StepResult step(const Net& net, optim::Optimizer& optimizer, double factor = 1) {
+amp::StepResult scaled_step(const Net& net, optim::Optimizer& optimizer, double factor = 1) {
   optimizer.zero_grad();
-  amp::scale_loss(loss_of(net) * factor, optimizer, kBackward);
+  amp::scale_loss(loss_of(net) * factor, optimizer, run_backward);
   return optimizer.step();
 }
 
@@ -53,15 +52,16 @@ TEST_CASE("a bad batch at a level that skips nothing is an error before it reach
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 1e-3});
   const auto session = amp::initialize(net, optimizer, quiet(level.c_str()));
-  for (int i = 1; i < 7; ++i) CHECK(step(net, optimizer) == amp::StepResult::stepped);
-  const std::string text = error_of<amp::DivergenceError>([&] { step(net, optimizer, kNan); });
+  for (int i = 1; i < 7; ++i) CHECK(scaled_step(net, optimizer) == amp::StepResult::stepped);
+  const std::string text =
+      error_of<amp::DivergenceError>([&] { scaled_step(net, optimizer, kNan); });
   CHECK(text ==
         "step(optimizer 0): a gradient of step 7 is not finite; the weights are finite still; got "
         "nan at [0,0] of first.weight (first non-finite gradient), loss nan since step 7, expected "
         "finite; run under amp::detect_nonfinite; zero_grad() drops the gradients, "
         "check_static_overflow skips such steps");
   CHECK(all_finite(optimizer));
-  CHECK(step(net, optimizer) == amp::StepResult::stepped);  // goes on
+  CHECK(scaled_step(net, optimizer) == amp::StepResult::stepped);  // goes on
   CHECK(all_finite(optimizer));
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("gradients that are not finite are found within 50 steps without a loo
     if (!has_masters)
       loss.backward();
     else
-      amp::scale_loss(loss, optimizer, kBackward);
+      amp::scale_loss(loss, optimizer, run_backward);
     optimizer.step();
   });
   INFO(text);
@@ -103,7 +103,7 @@ TEST_CASE("a finite loss with a gradient that is not finite is found in the next
     Tensor loss = loss_of(net);
     if (i == 7) loss = loss + sqrt(sum(net.first.bias.to(f32)) * 0.0);  // 0, its derivative nan
     if (i == 7) CHECK(std::isfinite(loss.item<double>()));
-    amp::scale_loss(loss, optimizer, kBackward);
+    amp::scale_loss(loss, optimizer, run_backward);
     optimizer.step();
   });
   INFO(text);
@@ -121,7 +121,7 @@ TEST_CASE("losses that are not finite but have finite gradients are accepted") {
   const double infinity = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 120; ++i) {
     optimizer.zero_grad();
-    amp::scale_loss(loss_of(net) + infinity, optimizer, kBackward);
+    amp::scale_loss(loss_of(net) + infinity, optimizer, run_backward);
     CHECK(optimizer.step() == amp::StepResult::stepped);
   }
   CHECK(all_finite(optimizer));
@@ -137,7 +137,7 @@ TEST_CASE("the search is off with max_consecutive_skips = 0, and where steps are
   options.max_consecutive_skips = 0;
   const auto session = amp::initialize(net, optimizer, options);
   const auto expected = skips ? amp::StepResult::skipped : amp::StepResult::stepped;
-  for (int i = 0; i < 120; ++i) CHECK(step(net, optimizer, kNan) == expected);
+  for (int i = 0; i < 120; ++i) CHECK(scaled_step(net, optimizer, kNan) == expected);
 }
 
 TEST_CASE("several losses and optimizers: the optimizer whose gradient is lost is named") {
@@ -148,8 +148,8 @@ TEST_CASE("several losses and optimizers: the optimizer whose gradient is lost i
       amp::initialize({a, b}, {of_a, of_b}, {.opt_level = "O4", .num_losses = 2, .verbosity = 0});
   of_a.zero_grad();
   of_b.zero_grad();
-  amp::scale_loss(loss_of(b) * kNan, of_b, {.loss_id = 1}, kBackward);
-  amp::scale_loss(loss_of(a), of_a, {.loss_id = 0}, kBackward);
+  amp::scale_loss(loss_of(b) * kNan, of_b, {.loss_id = 1}, run_backward);
+  amp::scale_loss(loss_of(a), of_a, {.loss_id = 0}, run_backward);
   CHECK(of_a.step() == amp::StepResult::stepped);
   CHECK_THROWS_WITH_AS_TEXT(of_b.step(), amp::DivergenceError,
                             "step(optimizer 1): a gradient of step 1 is not finite");
@@ -161,7 +161,7 @@ TEST_CASE("a bad micro-batch of an accumulated step is found") {
   optim::SGD optimizer(net.parameters(), {.lr = 1e-3});
   const auto session = amp::initialize(net, optimizer, quiet("O4"));
   for (const double factor : {1.0, kNan, 1.0})
-    amp::scale_loss(loss_of(net) * factor, optimizer, kBackward);
+    amp::scale_loss(loss_of(net) * factor, optimizer, run_backward);
   CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), amp::DivergenceError, "loss nan since step 1");
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("a training that diverges because its loss is not finite says so, and 
   options.max_consecutive_skips = 4;
   const auto session = amp::initialize(net, optimizer, options);
   const auto [at, text] = first_error(160, [&](int i) {
-    step(net, optimizer, i > good ? kNan : 1);
+    scaled_step(net, optimizer, i > good ? kNan : 1);
     (void)optimizer.last_result();
   });
   CHECK(at == good + 4);
@@ -196,7 +196,7 @@ TEST_CASE("a training that diverges at a finite loss still blames the learning r
   options.min_loss_scale = 32768.0;
   const auto session = amp::initialize(net, optimizer, options);
   const auto [at, text] = first_error(9, [&](int) {
-    step(net, optimizer, 1e37);
+    scaled_step(net, optimizer, 1e37);
     (void)optimizer.last_result();
   });
   INFO(text);
@@ -227,7 +227,7 @@ TEST_CASE("an overflow line names the gradient, and says that the first are norm
   const auto session = amp::initialize(net, optimizer, {.opt_level = "O1"});
   log.lines.clear();
   for (int i = 0; i < 30; ++i) {
-    step(net, optimizer, i == 0 || i == 29 ? kNan : 1);
+    scaled_step(net, optimizer, i == 0 || i == 29 ? kNan : 1);
     (void)optimizer.last_result();
   }
   CHECK(log.lines ==

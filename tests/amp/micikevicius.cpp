@@ -12,7 +12,7 @@ using namespace nets;
 namespace {
 
 Tensor targets() { return sin(wave({32, 3}, 4) * 2) * 0.4; }
-Tensor samples() { return wave({32, 6}, 0.5); }
+Tensor wave_samples() { return wave({32, 6}, 0.5); }
 
 /** Two layers that learn `targets` from `samples`. */
 struct Pupil : nn::Model<Pupil> {
@@ -21,7 +21,7 @@ struct Pupil : nn::Model<Pupil> {
   Affine second = add("second", Affine(16, 3, 2));
 };
 
-struct Course {
+struct TrainingSetup {
   const char* level = "O0";
   amp::LossScale scale = 1.0;
   double weight = 1;  // of the loss; the learning rate compensates for it, so that in exact
@@ -35,14 +35,14 @@ struct Result {
   bool moved = false;  // some weight has changed
 };
 
-Result take(const Course& course) {
+Result take(const TrainingSetup& course) {
   Pupil net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.2 / course.weight});
   amp::Options options = quiet(course.level);
   options.loss_scale = course.scale;
   options.max_consecutive_skips = 0;  // infinities are not an error
   const auto session = amp::initialize(net, optimizer, options);
-  const auto loss = [&] { return mse_loss(net(samples()), targets()); };
+  const auto loss = [&] { return mse_loss(net(wave_samples()), targets()); };
   const auto weights_now = [&] { return values(net.first.weight); };
   Result result{.first_loss = loss().item<double>(), .last_loss = 0};
   const auto before = weights_now();
@@ -114,7 +114,7 @@ TEST_CASE(
   optim::SGD optimizer(net.parameters(), {.lr = 0.2});
   auto session = amp::initialize(net, optimizer, quiet("O2"));
   session.loss_scaler().set_loss_scale(0x1p24);
-  const auto loss = [&] { return mse_loss(net(samples()), targets()); };
+  const auto loss = [&] { return mse_loss(net(wave_samples()), targets()); };
   int skipped = 0;
   for (int i = 0; i < 150; ++i) {
     optimizer.zero_grad();

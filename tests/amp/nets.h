@@ -8,11 +8,20 @@
 #include <vector>
 
 #include "../support/device.h"
+#include "../support/levels.h"
+#include "../support/log_capture.h"
+#include "../support/values.h"
 
 namespace nets {
 
 using namespace mezzo;
+using ::LogCapture;
 using testing::test_device;
+using testing::values;
+
+inline const std::vector<const char*> kLevels = levels::names();
+/** Places a tensor on the device of the tests. */
+inline const TensorOptions kThere{.device = test_device()};
 
 /** Returns deterministic numbers in about -1..1, on the device of the tests. */
 inline Tensor wave(const Shape& shape, double phase, DType dtype = f32) {
@@ -55,6 +64,14 @@ struct Net : nn::Model<Net> {
   Affine second;
 };
 
+/** Multiplies elements by a parameter. */
+struct Factor : nn::Model<Factor> {
+  explicit Factor(const std::vector<double>& start)
+      : w(add_parameter("w", tensor(start, {std::ssize(start)}, {.device = test_device()}))) {}
+  Tensor forward(const Tensor& x) const { return x * w; }
+  Tensor w;
+};
+
 inline Tensor input() { return wave({5, 6}, 0.5); }
 
 /** Returns the sum of squares of the outputs, small enough for every initial loss scale. */
@@ -72,8 +89,6 @@ inline optim::StepResult train_step(const Net& net, optim::Optimizer& optimizer,
   return optimizer.step();
 }
 
-inline std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
 /** Returns all parameters in f64, concatenated. */
 inline std::vector<double> weights(const Net& net) {
   std::vector<double> out;
@@ -89,19 +104,29 @@ inline amp::Options quiet(const char* level) {
   return options;
 }
 
-/** Captures the library's log during its lifetime. */
-class LogCapture {
- public:
-  LogCapture()
-      : former_(
-            set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); })) {}
-  ~LogCapture() { set_log_sink(former_); }
-  LogCapture(const LogCapture&) = delete;
-  LogCapture& operator=(const LogCapture&) = delete;
-  std::vector<std::string> lines;
+inline void run_backward(const Tensor& scaled) { scaled.backward(); }
 
- private:
-  LogSink former_;
-};
+/** Returns the number of casts of autocast in a call. */
+template <class F> std::int64_t casts(const F& f) {
+  const amp::CastStats before = amp::cast_stats();
+  f();
+  return (amp::cast_stats() - before).casts;
+}
+
+inline Tensor here(const Tensor& x) { return x.to(test_device()); }
+
+inline Tensor on_device(const std::vector<double>& x) {
+  return tensor(x, {std::ssize(x)}, {.device = test_device()});
+}
+
+/** Returns the values of the first parameter. */
+inline std::vector<double> first_weight(const optim::Optimizer& optimizer) {
+  return values(optimizer.params()[0]);
+}
+
+/** Returns the CPU and the GPU, if there is one. */
+inline std::vector<Device> devices() {
+  return Device::best() == cpu ? std::vector{cpu} : std::vector{cpu, Device::best()};
+}
 
 }  // namespace nets

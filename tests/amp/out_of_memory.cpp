@@ -9,9 +9,9 @@ using namespace conv_net;
 namespace {
 
 /** Training under a session or a GradScaler, with recovery from a failed step. */
-class Training {
+class LimitedTraining {
  public:
-  explicit Training(const char* level, const optimizers::Factory& make)
+  explicit LimitedTraining(const char* level, const optimizers::Factory& make)
       : optimizer_(make(net_.parameters())) {
     if (!level) return;
     amp::Options options = nets::quiet(level);
@@ -91,7 +91,7 @@ namespace {
 
 void check_every_allocation(const char* level, const optimizers::Kind& kind) {
   INFO((level ? level : "GradScaler") << ", " << kind.name);
-  Training shaken(level, kind.make), calm(level, kind.make);
+  LimitedTraining shaken(level, kind.make), calm(level, kind.make);
   int failures = 0, wrong = 0;
   for (std::int64_t n = 1;; ++n) {
     const std::uint64_t before = shaken.bits();
@@ -119,7 +119,7 @@ TEST_CASE("after an allocation failure anywhere in a step training continues wit
 TEST_CASE("an allocation failure in a step that would be skipped", "[orders]") {
   for (const char* level : {"O1", "O2", static_cast<const char*>(nullptr)}) {
     INFO((level ? level : "GradScaler"));
-    Training shaken(level, optimizers::kinds()[2].make);
+    LimitedTraining shaken(level, optimizers::kinds()[2].make);
     int failures = 0, wrong = 0, skipped = 0;
     for (std::int64_t n = 1; n <= 200; ++n) {
       const std::uint64_t before = shaken.bits();

@@ -12,8 +12,6 @@ using Results = std::pair<StepResult, StepResult>;
 
 namespace {
 
-const std::vector<const char*> kLevels = levels::names();
-
 /** Returns the tolerance for gradients of this level, relative to the largest one. */
 double tolerance(const std::string& level) {
   if (level == "O0") return 1e-5;
@@ -21,7 +19,7 @@ double tolerance(const std::string& level) {
 }
 
 /** Returns the gradients that the step uses, concatenated. */
-std::vector<double> gradients(optim::Optimizer& optimizer) {
+std::vector<double> master_gradients(optim::Optimizer& optimizer) {
   std::vector<double> out;
   for (const Tensor& p : amp::master_params(optimizer)) {
     REQUIRE(p.grad().defined());
@@ -54,7 +52,7 @@ std::vector<double> plain_sum() {
   const Net net;
   optim::SGD optimizer(net.parameters());
   for (int i = 0; i < kMicroBatches; ++i) micro_loss(net, i).backward();
-  return gradients(optimizer);
+  return master_gradients(optimizer);
 }
 
 }  // namespace
@@ -67,7 +65,7 @@ TEST_CASE("accumulation: scopes, delayed unscaling and one scope over the sum ag
     optim::SGD optimizer(net.parameters());
     const auto session = amp::initialize(net, optimizer, quiet(level.c_str()));
     pass(net, optimizer);
-    return gradients(optimizer);
+    return master_gradients(optimizer);
   };
   const auto backward = [](const Tensor& scaled) { scaled.backward(); };
   const std::vector<double> expected = plain_sum();
@@ -100,7 +98,7 @@ TEST_CASE("accumulation under GradScaler: gradients stay scaled until the end", 
     scaler.scale(micro_loss(net, i)).backward();
   }
   scaler.unscale_(optimizer);
-  check_close(gradients(optimizer), plain_sum(), tolerance(dtype == f16 ? "O1" : "O4"));
+  check_close(master_gradients(optimizer), plain_sum(), tolerance(dtype == f16 ? "O1" : "O4"));
   CHECK(scaler.step(optimizer) == StepResult::stepped);
   scaler.update();
 }
@@ -187,7 +185,7 @@ std::vector<double> plain_penalty() {
   const Tensor y = net(x), loss = sum(y * y);
   const Tensor g = grad(loss, x, {.create_graph = true});
   (loss * 0x1p-6 + penalty_of(g)).backward();
-  return gradients(optimizer);
+  return master_gradients(optimizer);
 }
 
 }  // namespace
@@ -208,7 +206,7 @@ TEST_CASE(
   const Tensor g = grad(loss * 64.0, x, {.create_graph = true}).to(f32) / 64.0;
   amp::scale_loss(loss * 0x1p-6 + penalty_of(g), optimizer,
                   [](const Tensor& scaled) { scaled.backward(); });
-  check_close(gradients(optimizer), plain_penalty(), 2 * tolerance(level));
+  check_close(master_gradients(optimizer), plain_penalty(), 2 * tolerance(level));
   CHECK(optimizer.step() == StepResult::stepped);
 }
 
@@ -225,7 +223,8 @@ TEST_CASE("gradient penalty under GradScaler", "[pattern]") {
     scaler.scale(loss * 0x1p-6 + penalty_of(g)).backward();
   }
   scaler.unscale_(optimizer);
-  check_close(gradients(optimizer), plain_penalty(), 2 * tolerance(dtype == f16 ? "O1" : "O4"));
+  check_close(master_gradients(optimizer), plain_penalty(),
+              2 * tolerance(dtype == f16 ? "O1" : "O4"));
 }
 
 // ---- code around training -----------------------------------------------------------------------

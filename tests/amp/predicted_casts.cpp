@@ -97,7 +97,7 @@ Tensor images() { return nets::wave({2, 1, 28, 28}, 0.1); }
 Tensor labels() { return tensor({3, 7}, {2}, {.dtype = i64}); }
 
 /** Returns the loss of `passes` forward passes over one set of weights. */
-template <class Net> Tensor loss_of(const Net& net, int passes) {
+template <class Net> Tensor loss_of_passes(const Net& net, int passes) {
   Tensor loss = cross_entropy(net(images()), labels());
   for (int i = 1; i < passes; ++i) loss = loss + cross_entropy(net(images()), labels());
   return loss;
@@ -106,7 +106,7 @@ template <class Net> Tensor loss_of(const Net& net, int passes) {
 template <class Net> Prediction predicted(int passes) {
   const Net net;
   const Script script;
-  loss_of(net, passes);
+  loss_of_passes(net, passes);
   return Policy().predict(script);
 }
 
@@ -119,7 +119,8 @@ template <class Net> void check(int passes, const Prediction& frozen) {
   const auto session = amp::initialize(net, optimizer, options);
   const amp::trace ledger;
   const amp::CastStats before = amp::cast_stats();
-  amp::scale_loss(loss_of(net, passes), optimizer, [](const Tensor& scaled) { scaled.backward(); });
+  amp::scale_loss(loss_of_passes(net, passes), optimizer,
+                  [](const Tensor& scaled) { scaled.backward(); });
   CHECK(optimizer.step() == amp::StepResult::stepped);
   const amp::CastStats counted = amp::cast_stats() - before;
   const amp::CastEntry forward = ledger.total(amp::CastDirection::forward);

@@ -27,7 +27,7 @@ amp::Options at(const char* level) {
   return options;
 }
 
-template <class Set> amp::Options with(const char* level, const Set& set) {
+template <class Set> amp::Options level_with(const char* level, const Set& set) {
   amp::Options options = at(level);
   set(options);
   return options;
@@ -63,40 +63,42 @@ TEST_CASE("cast_model_type") {
   for (const char* level : kCastOps) {
     for (const DType t : {f16, bf16})
       CHECK_THROWS_WITH_AS_TEXT(
-          amp::resolve(with(level, [&](amp::Options& o) { o.cast_model_type = t; })), ValueError,
-          "cast_model_type");
-    CHECK(amp::resolve(with(level, [](amp::Options& o) {
+          amp::resolve(level_with(level, [&](amp::Options& o) { o.cast_model_type = t; })),
+          ValueError, "cast_model_type");
+    CHECK(amp::resolve(level_with(level, [](amp::Options& o) {
             o.cast_model_type = f32;
           })).model_dtype() == f32);
-    CHECK_FALSE(amp::resolve(with(level, [](amp::Options& o) {
+    CHECK_FALSE(amp::resolve(level_with(level, [](amp::Options& o) {
                   o.cast_model_type = amp::no_cast;
                 })).model_dtype());
   }
   for (const char* level : kCastModel) {
     for (const DType t : {f16, bf16, f32})
-      CHECK(amp::resolve(with(level, [&](amp::Options& o) {
+      CHECK(amp::resolve(level_with(level, [&](amp::Options& o) {
               o.cast_model_type = t;
             })).model_dtype() == t);
-    CHECK_FALSE(amp::resolve(with(level, [](amp::Options& o) {
+    CHECK_FALSE(amp::resolve(level_with(level, [](amp::Options& o) {
                   o.cast_model_type = amp::no_cast;
                 })).model_dtype());
   }
   for (const char* level : kAll)
     for (const DType t : {f64, i64, boolean})
-      CHECK_THROWS_AS(amp::resolve(with(level, [&](amp::Options& o) { o.cast_model_type = t; })),
-                      ValueError);
+      CHECK_THROWS_AS(
+          amp::resolve(level_with(level, [&](amp::Options& o) { o.cast_model_type = t; })),
+          ValueError);
 }
 
 TEST_CASE("patch_functions") {
   for (const char* level : kCastModel) {
-    CHECK_THROWS_AS(amp::resolve(with(level, [](amp::Options& o) { o.patch_functions = true; })),
-                    ValueError);
-    CHECK_FALSE(amp::resolve(with(level, [](amp::Options& o) {
+    CHECK_THROWS_AS(
+        amp::resolve(level_with(level, [](amp::Options& o) { o.patch_functions = true; })),
+        ValueError);
+    CHECK_FALSE(amp::resolve(level_with(level, [](amp::Options& o) {
                   o.patch_functions = false;
                 })).patch_functions);
   }
   for (const char* level : kCastOps)
-    CHECK_FALSE(amp::resolve(with(level, [](amp::Options& o) {
+    CHECK_FALSE(amp::resolve(level_with(level, [](amp::Options& o) {
                   o.patch_functions = false;
                 })).patch_functions);
 }
@@ -105,25 +107,25 @@ TEST_CASE("keep_batchnorm_fp32") {
   for (const char* level : kCastOps) {
     for (const bool on : {false, true})
       CHECK_THROWS_AS(
-          amp::resolve(with(level, [&](amp::Options& o) { o.keep_batchnorm_fp32 = on; })),
+          amp::resolve(level_with(level, [&](amp::Options& o) { o.keep_batchnorm_fp32 = on; })),
           ValueError);
     CHECK_THROWS_AS(
-        amp::resolve(with(level, [](amp::Options& o) { o.keep_batchnorm_fp32 = "False"; })),
+        amp::resolve(level_with(level, [](amp::Options& o) { o.keep_batchnorm_fp32 = "False"; })),
         ValueError);
   }
   for (const char* level : kCastModel) {
-    CHECK(amp::resolve(with(level, [](amp::Options& o) {
+    CHECK(amp::resolve(level_with(level, [](amp::Options& o) {
             o.keep_batchnorm_fp32 = "True";
           })).keep_batchnorm_fp32 == true);
-    CHECK(amp::resolve(with(level, [](amp::Options& o) {
+    CHECK(amp::resolve(level_with(level, [](amp::Options& o) {
             o.keep_batchnorm_fp32 = "False";
           })).keep_batchnorm_fp32 == false);
-    CHECK(amp::resolve(with(level, [](amp::Options& o) {
+    CHECK(amp::resolve(level_with(level, [](amp::Options& o) {
             o.keep_batchnorm_fp32 = true;
           })).keep_batchnorm_fp32 == true);
     for (const char* text : {"true", "", "1", "TRUE"})
       CHECK_THROWS_AS(
-          amp::resolve(with(level, [&](amp::Options& o) { o.keep_batchnorm_fp32 = text; })),
+          amp::resolve(level_with(level, [&](amp::Options& o) { o.keep_batchnorm_fp32 = text; })),
           ValueError);
   }
 }
@@ -131,17 +133,20 @@ TEST_CASE("keep_batchnorm_fp32") {
 TEST_CASE("master_weights") {
   for (const bool on : {false, true}) {
     for (const char* level : kCastOps)
-      CHECK_THROWS_AS(amp::resolve(with(level, [&](amp::Options& o) { o.master_weights = on; })),
-                      ValueError);
+      CHECK_THROWS_AS(
+          amp::resolve(level_with(level, [&](amp::Options& o) { o.master_weights = on; })),
+          ValueError);
     for (const char* level : kCastModel)
-      CHECK(amp::resolve(with(level, [&](amp::Options& o) { o.master_weights = on; })).masters() ==
-            on);
+      CHECK(amp::resolve(level_with(level, [&](amp::Options& o) {
+              o.master_weights = on;
+            })).masters() == on);
   }
 }
 
 TEST_CASE("loss_scale") {
   const auto scale = [](amp::LossScale value) {
-    return amp::resolve(with("O0", [&](amp::Options& o) { o.loss_scale = value; })).loss_scale;
+    return amp::resolve(level_with("O0", [&](amp::Options& o) { o.loss_scale = value; }))
+        .loss_scale;
   };
   CHECK(scale("dynamic") == amp::kDynamic);
   CHECK(scale(128) == 128);
@@ -157,13 +162,14 @@ TEST_CASE("static scales that f32 cannot use are refused, as GradScaler refuses 
   for (const double scale : {1e-300, 1e-40, 0x1p-127, 1e39, 1e300}) {
     INFO(scale);
     CHECK_THROWS_WITH_AS_TEXT(
-        amp::resolve(with("O2", [&](amp::Options& o) { o.loss_scale = scale; })), ValueError,
+        amp::resolve(level_with("O2", [&](amp::Options& o) { o.loss_scale = scale; })), ValueError,
         "out of the range of f32");
     CHECK_THROWS_AS(amp::GradScaler({.init_scale = scale}), ValueError);
   }
   for (const double scale : {0x1p-126, 3e38}) {
-    CHECK(amp::resolve(with("O2", [&](amp::Options& o) { o.loss_scale = scale; })).loss_scale ==
-          scale);
+    CHECK(amp::resolve(level_with("O2", [&](amp::Options& o) {
+            o.loss_scale = scale;
+          })).loss_scale == scale);
     CHECK_NOTHROW(amp::GradScaler({.init_scale = scale}));
   }
 }
@@ -179,7 +185,9 @@ TEST_CASE("scales are printed in full unless they have too many digits") {
 }
 
 TEST_CASE("the other options") {
-  const auto refused = [](auto set) { CHECK_THROWS_AS(amp::resolve(with("O1", set)), ValueError); };
+  const auto refused = [](auto set) {
+    CHECK_THROWS_AS(amp::resolve(level_with("O1", set)), ValueError);
+  };
   refused([](amp::Options& o) { o.cast_model_outputs = f64; });
   refused([](amp::Options& o) { o.cast_model_outputs = i64; });
   refused([](amp::Options& o) { o.num_losses = 0; });
@@ -193,7 +201,7 @@ TEST_CASE("the other options") {
     o.max_loss_scale = 2;
   });
   refused([](amp::Options& o) { o.max_consecutive_skips = -1; });
-  CHECK(amp::resolve(with("O1", [](amp::Options& o) {
+  CHECK(amp::resolve(level_with("O1", [](amp::Options& o) {
           o.cast_model_outputs = bf16;
         })).cast_model_outputs == bf16);
 }

@@ -2,17 +2,17 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
 
 using namespace nets;
 using amp::StepResult;
+using testing::kInf;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 /** One parameter and an optimizer under a session without models. */
-struct Scalar {
-  explicit Scalar(const amp::Options& options, optim::SgdOptions sgd = {.lr = 1})
+struct SessionScalar {
+  explicit SessionScalar(const amp::Options& options, optim::SgdOptions sgd = {.lr = 1})
       : p(tensor(0.0).requires_grad_()),
         optimizer({p}, sgd),
         session(amp::initialize(amp::ModelList{}, optimizer, options)) {}
@@ -28,7 +28,7 @@ struct Scalar {
   amp::Session session;
 };
 
-amp::Options scaled(double scale, const char* level = "O0") {
+amp::Options scaled_options(double scale, const char* level = "O0") {
   amp::Options options = quiet(level);
   options.loss_scale = scale;
   return options;
@@ -37,7 +37,7 @@ amp::Options scaled(double scale, const char* level = "O0") {
 }  // namespace
 
 TEST_CASE("gradients are unscaled after the scope") {
-  Scalar s(scaled(1024));
+  SessionScalar s(scaled_options(1024));
   amp::scale_loss(sum(s.p * 3), s.optimizer, [&](const Tensor& loss) {
     CHECK(loss.item<double>() == 0);
     loss.backward();
@@ -49,7 +49,7 @@ TEST_CASE("gradients are unscaled after the scope") {
 }
 
 TEST_CASE("the loss is cast to f32, an f64 loss stays f64") {
-  Scalar s(scaled(65536));
+  SessionScalar s(scaled_options(65536));
   const Tensor half = tensor(2.0, {.dtype = f16}), wide = tensor(2.0, {.dtype = f64});
   amp::scale_loss(half, s.optimizer, [](const Tensor& loss) {
     CHECK(loss.dtype() == f32);
@@ -61,7 +61,7 @@ TEST_CASE("the loss is cast to f32, an f64 loss stays f64") {
 }
 
 TEST_CASE("scopes accumulate unscaled sums") {
-  Scalar s(scaled(64));
+  SessionScalar s(scaled_options(64));
   s.backward(1);
   s.session.loss_scaler().set_loss_scale(8);
   s.backward(2);
@@ -72,14 +72,14 @@ TEST_CASE("scopes accumulate unscaled sums") {
 }
 
 TEST_CASE("an earlier gradient stays if a scope adds none") {
-  Scalar s(scaled(64));
+  SessionScalar s(scaled_options(64));
   s.backward(5);
   amp::scale_loss(tensor(1.0), s.optimizer, [](const Tensor&) {});
   CHECK(s.p.grad().item<double>() == 5);
 }
 
 TEST_CASE("unscaling may be delayed to the last scope") {
-  Scalar s(scaled(64));
+  SessionScalar s(scaled_options(64));
   s.backward(1, {.delay_unscale = true});
   CHECK(s.p.grad().item<double>() == 64);
   CHECK_THROWS_WITH_AS_TEXT(s.optimizer.step(), StateError,
@@ -99,7 +99,7 @@ TEST_CASE("unscaling may be delayed to the last scope") {
 }
 
 TEST_CASE("levels without scaling pass the loss through") {
-  Scalar s(quiet("O0"));
+  SessionScalar s(quiet("O0"));
   const Tensor loss = sum(s.p * 2);
   amp::scale_loss(loss, s.optimizer, [&](const Tensor& same) {
     CHECK(same.is_same(loss));
@@ -115,7 +115,7 @@ TEST_CASE("an overflow halves the scale and skips exactly one step") {
   LogCapture log;
   amp::Options options = quiet("O1");
   options.verbosity = 1;
-  Scalar s(options, {.lr = 1, .momentum = 0.9});
+  SessionScalar s(options, {.lr = 1, .momentum = 0.9});
   log.lines.clear();
   s.backward(kInf);
   CHECK(s.session.loss_scaler().loss_scale() == 32768);
@@ -135,7 +135,7 @@ TEST_CASE("an overflow halves the scale and skips exactly one step") {
 }
 
 TEST_CASE("several overflows before a step make one skip") {
-  Scalar s(quiet("O1"));
+  SessionScalar s(quiet("O1"));
   s.backward(kInf);
   s.backward(std::nan(""));
   CHECK(s.session.loss_scaler().loss_scale() == 16384);
@@ -146,7 +146,7 @@ TEST_CASE("several overflows before a step make one skip") {
 }
 
 TEST_CASE("only incoming gradients are checked, never the stash") {
-  Scalar s(quiet("O1"));
+  SessionScalar s(quiet("O1"));
   s.backward(kInf);
   s.backward(1);  // added to the infinity, which is not detected again
   CHECK(s.session.loss_scaler().loss_scale() == 32768);
@@ -155,16 +155,16 @@ TEST_CASE("only incoming gradients are checked, never the stash") {
 }
 
 TEST_CASE("static scales step on infinities, or skip with check_static_overflow") {
-  amp::Options never = scaled(128);
+  amp::Options never = scaled_options(128);
   never.max_consecutive_skips = 0;  // else the step is an error
-  Scalar stubborn(never);
+  SessionScalar stubborn(never);
   stubborn.backward(kInf);
   CHECK(stubborn.optimizer.step() == StepResult::stepped);
   CHECK(stubborn.p.item<double>() == -kInf);
   CHECK(stubborn.session.loss_scaler().unskipped() == 1);
-  amp::Options options = scaled(128);
+  amp::Options options = scaled_options(128);
   options.check_static_overflow = true;
-  Scalar careful(options);
+  SessionScalar careful(options);
   careful.backward(kInf);
   CHECK(careful.optimizer.step() == StepResult::skipped);
   CHECK(careful.session.loss_scaler().loss_scale() == 128);
@@ -210,7 +210,7 @@ TEST_CASE("repeated overflow ends in an error that names the gradient") {
 TEST_CASE("each loss has its own scaler") {
   amp::Options options = quiet("O1");
   options.num_losses = 2;
-  Scalar s(options);
+  SessionScalar s(options);
   s.backward(1, {.loss_id = 0});
   s.backward(kInf, {.loss_id = 1});
   CHECK(s.session.loss_scaler(0).loss_scale() == 65536);
@@ -239,7 +239,7 @@ TEST_CASE("a parameter of two optimizers is unscaled once") {
   const std::string level = GENERATE("O0", "O2");
   Net net;
   optim::SGD first(net.parameters(), {.lr = 0.1}), second({net.first.weight}, {.lr = 0.1});
-  const auto session = amp::initialize(net, {first, second}, scaled(16, level.c_str()));
+  const auto session = amp::initialize(net, {first, second}, scaled_options(16, level.c_str()));
   Net reference;
   loss_of(reference).backward();
   for (int i = 1; i <= 2; ++i) {
@@ -253,7 +253,7 @@ TEST_CASE("a parameter of two optimizers is unscaled once") {
 // ---- the scope itself ---------------------------------------------------------------------------
 
 TEST_CASE("the scope form works like the function form") {
-  Scalar s(scaled(256));
+  SessionScalar s(scaled_options(256));
   auto scope = amp::scale_loss(sum(s.p * 3), s.optimizer);
   scope.loss().backward();
   CHECK_THROWS_WITH_AS_TEXT(s.optimizer.step(), StateError,
@@ -273,7 +273,7 @@ TEST_CASE("the scope form works like the function form") {
 }
 
 TEST_CASE("a body that throws changes nothing") {
-  Scalar s(quiet("O1"));
+  SessionScalar s(quiet("O1"));
   s.backward(5);
   const auto fails = [&](const Tensor& loss) {
     loss.backward();
@@ -299,7 +299,7 @@ TEST_CASE("scopes need a session") {
   CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(p), optimizer, nothing), StateError,
                             "SGD is attached to no session");
   CHECK_THROWS_AS(amp::scale_loss(sum(p), amp::OptimizerList{}, nothing), StateError);
-  Scalar one(quiet("O1")), two(quiet("O1"));
+  SessionScalar one(quiet("O1")), two(quiet("O1"));
   CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(p), {one.optimizer, two.optimizer}, nothing),
                             StateError, "different sessions");
   amp::scale_loss(sum(p), amp::OptimizerList{},

@@ -6,14 +6,14 @@ using namespace mezzo;
 
 namespace {
 
-amp::LossScaler dynamic(std::optional<double> min = {}, double max = 0x1p24) {
+amp::LossScaler dynamic_scaler(std::optional<double> min = {}, double max = 0x1p24) {
   amp::Options options;
   options.min_loss_scale = min;
   options.max_loss_scale = max;
   return amp::LossScaler(amp::resolve(options));
 }
 
-amp::LossScaler fixed(double scale) {
+amp::LossScaler fixed_scaler(double scale) {
   amp::Options options;
   options.loss_scale = scale;
   return amp::LossScaler(amp::resolve(options));
@@ -22,15 +22,15 @@ amp::LossScaler fixed(double scale) {
 }  // namespace
 
 TEST_CASE("dynamic scaling starts at 2^16 within its bounds") {
-  CHECK(dynamic().loss_scale() == 65536);
-  CHECK(dynamic({}, 1000).loss_scale() == 1000);
-  CHECK(dynamic(0x1p20).loss_scale() == 0x1p20);
-  CHECK(dynamic().dynamic());
-  CHECK_FALSE(fixed(128).dynamic());
+  CHECK(dynamic_scaler().loss_scale() == 65536);
+  CHECK(dynamic_scaler({}, 1000).loss_scale() == 1000);
+  CHECK(dynamic_scaler(0x1p20).loss_scale() == 0x1p20);
+  CHECK(dynamic_scaler().dynamic());
+  CHECK_FALSE(fixed_scaler(128).dynamic());
 }
 
 TEST_CASE("the scale halves on overflow and doubles after a window without overflow") {
-  amp::LossScaler scaler = dynamic();
+  amp::LossScaler scaler = dynamic_scaler();
   CHECK(scaler.update(true));
   CHECK(scaler.loss_scale() == 32768);
   for (int i = 0; i < 1999; ++i) CHECK_FALSE(scaler.update(false));
@@ -48,7 +48,7 @@ TEST_CASE("the scale halves on overflow and doubles after a window without overf
 TEST_CASE("a scale also grows if a counter beyond the window was loaded") {
   for (const std::int64_t counter : {std::int64_t{1999}, std::int64_t{2000}, std::int64_t{1} << 40,
                                      std::numeric_limits<std::int64_t>::max()}) {
-    amp::LossScaler scaler = dynamic();
+    amp::LossScaler scaler = dynamic_scaler();
     scaler.restore(1024, counter);
     CHECK_FALSE(scaler.update(false));
     CHECK(scaler.loss_scale() == 2048);
@@ -63,7 +63,8 @@ TEST_CASE("a scale also grows if a counter beyond the window was loaded") {
 }
 
 TEST_CASE("the scale stays within its bounds and above the smallest normal float") {
-  amp::LossScaler low = dynamic(), bounded = dynamic(64.0), high = dynamic({}, 100000);
+  amp::LossScaler low = dynamic_scaler(), bounded = dynamic_scaler(64.0),
+                  high = dynamic_scaler({}, 100000);
   for (int i = 0; i < 200; ++i) {
     low.update(true);
     bounded.update(true);
@@ -76,7 +77,7 @@ TEST_CASE("the scale stays within its bounds and above the smallest normal float
 }
 
 TEST_CASE("a static scale only counts") {
-  amp::LossScaler scaler = fixed(128);
+  amp::LossScaler scaler = fixed_scaler(128);
   CHECK_FALSE(scaler.update(true));
   for (int i = 0; i < 3000; ++i) CHECK_FALSE(scaler.update(false));
   CHECK(scaler.loss_scale() == 128);
@@ -84,7 +85,7 @@ TEST_CASE("a static scale only counts") {
 }
 
 TEST_CASE("the scale can be set, and invalid values are refused") {
-  amp::LossScaler scaler = dynamic();
+  amp::LossScaler scaler = dynamic_scaler();
   scaler.update(false);
   scaler.set_loss_scale(10);
   CHECK(scaler.loss_scale() == 10);

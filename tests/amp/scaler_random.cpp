@@ -5,15 +5,17 @@
 
 #include "../support/catch.h"
 #include "../support/device.h"
+#include "../support/values.h"
+#include "nets.h"
 
 using namespace mezzo;
+using nets::kThere;
+using testing::kInf;
 
 namespace {
 
-constexpr double kInf = HUGE_VAL;
-constexpr int kSteps = 20000;
+constexpr int kRandomSteps = 20000;
 constexpr unsigned kLives = 50;
-const TensorOptions kThere{.device = testing::test_device()};
 const unsigned kGradLives = kThere.device == cpu ? kLives : 1;  // an emulated device is slow
 
 class Chance {
@@ -106,7 +108,7 @@ void live_as_loss_scaler(unsigned seed) {
   const amp::Properties properties = amp::resolve(options);
   amp::LossScaler scaler(properties);
   int wrong = 0;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kRandomSteps; ++i) {
     const bool overflow = chance.overflow(i);
     wrong += scaler.update(overflow) != model.update(overflow);
     wrong += scaler.loss_scale() != model.scale || scaler.unskipped() != model.unskipped;
@@ -124,7 +126,7 @@ void live_as_loss_scaler(unsigned seed) {
 }
 
 /** One parameter with a given gradient. */
-struct Recipient {
+struct ScaledParameter {
   Tensor p = zeros({}, kThere).requires_grad_(), finite = zeros({}, kThere),
          infinite = full({}, kInf, kThere);
   optim::SGD optimizer{{p}, {.lr = 0}};
@@ -154,7 +156,7 @@ class GradLife {
 
   /** Returns how often scaler and model differed. */
   int live() {
-    for (int i = 0; i < kSteps; ++i) {
+    for (int i = 0; i < kRandomSteps; ++i) {
       iterate(i);
       if (chance_.one_in(500)) meddle();
       const auto same = [&] { return static_cast<float>(scaler_.get_scale()) == model_.scale; };
@@ -167,7 +169,7 @@ class GradLife {
  private:
   void iterate(int i) {
     bool found = false, anything = false, asked = false;
-    for (Recipient& r : recipients_) {
+    for (ScaledParameter& r : recipients_) {
       if (asked && !chance_.one_in(8)) continue;  // mostly a single optimizer
       asked = true;
       const bool overflow = chance_.overflow(i), none = chance_.one_in(50);
@@ -187,7 +189,7 @@ class GradLife {
     }
   }
 
-  void step(Recipient& r, bool overflow, bool none) {
+  void step(ScaledParameter& r, bool overflow, bool none) {
     const amp::StepResult expected = none       ? amp::StepResult::no_grads
                                      : overflow ? amp::StepResult::skipped
                                                 : amp::StepResult::stepped;
@@ -237,7 +239,7 @@ class GradLife {
   Chance chance_;
   GradModel model_;
   amp::GradScaler scaler_;
-  Recipient recipients_[2];
+  ScaledParameter recipients_[2];
   int wrong_ = 0;
 };
 

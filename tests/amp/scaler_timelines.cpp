@@ -15,7 +15,7 @@ std::string sight(const amp::LossScaler& scaler) {
 }
 
 /** A script and the expected state after each of its words. */
-struct Timeline {
+struct SessionTimeline {
   const char* name;
   std::optional<double> min;
   double max;
@@ -24,7 +24,7 @@ struct Timeline {
   const char* expected;
 };
 
-amp::Options options_of(const Timeline& t) {
+amp::Options timeline_options(const SessionTimeline& t) {
   amp::Options options = quiet("O1");
   options.min_loss_scale = t.min;
   options.max_loss_scale = t.max;
@@ -36,7 +36,7 @@ constexpr double kMax = 0x1p24;
 
 // "." is a check without overflow, "x" one with an overflow, "=8" sets the scale; "save" and "load"
 // save and load the state.
-const Timeline kOfScaler[] = {
+const SessionTimeline kOfScaler[] = {
     {"a window of 2000 ends in doubling", {}, kMax, {}, "1999. . x", "65536/1999 131072/0 65536/0"},
     {"an overflow restarts the window",
      {},
@@ -97,8 +97,8 @@ const Timeline kOfScaler[] = {
      ". x 2000. =64 x", "128/1 128/2 128/2002 64/2002 64/2003"},
 };
 
-std::string play_scaler(const Timeline& t) {
-  amp::LossScaler scaler(amp::resolve(options_of(t)));
+std::string play_scaler(const SessionTimeline& t) {
+  amp::LossScaler scaler(amp::resolve(timeline_options(t)));
   std::pair<double, std::int64_t> saved;
   return timelines::sights(t.script, [&](const Token& token) -> std::string {
     if (token.what == "save") {
@@ -118,7 +118,7 @@ std::string play_scaler(const Timeline& t) {
 // A word names a loss (a, b, c); then "." is a scope whose gradient is finite, "x" one with an
 // overflow; "~" delays unscaling; "q" passes the second optimizer instead of the first, "&" both.
 // "step" and "stepq" step, "zero" is zero_grad of both.
-const Timeline kOfSession[] = {
+const SessionTimeline kOfSession[] = {
     {"one overflow, one skip", {}, kMax, {}, "ax step a. step", "32768/0 skipped 32768/1 stepped"},
     {"two overflows before a step make one skip",
      {},
@@ -206,7 +206,7 @@ const Timeline kOfSession[] = {
 };
 
 // Scripts under check_static_overflow.
-const Timeline kChecked[] = {
+const SessionTimeline kChecked[] = {
     {"a checked static scale skips and stays constant",
      {},
      kMax,
@@ -222,9 +222,9 @@ const Timeline kChecked[] = {
 };
 
 /** Two optimizers with a parameter each, three losses. */
-class Stage {
+class SessionStage {
  public:
-  Stage(const Timeline& t, bool checks_static)
+  SessionStage(const SessionTimeline& t, bool checks_static)
       : session_(amp::initialize({}, {p_, q_}, options(t, checks_static))) {}
 
   std::string play(const Token& token) {
@@ -243,8 +243,8 @@ class Stage {
   }
 
  private:
-  static amp::Options options(const Timeline& t, bool checks_static) {
-    amp::Options o = options_of(t);
+  static amp::Options options(const SessionTimeline& t, bool checks_static) {
+    amp::Options o = timeline_options(t);
     o.num_losses = 3;
     o.check_static_overflow = checks_static;
     o.max_consecutive_skips = 0;  // else a step on an infinity is an error
@@ -271,19 +271,19 @@ class Stage {
 }  // namespace
 
 TEST_CASE("timelines of a loss scaler", "[scaler]") {
-  for (const Timeline& t : kOfScaler) {
+  for (const SessionTimeline& t : kOfScaler) {
     INFO(t.name << ": " << t.script);
     CHECK(play_scaler(t) == t.expected);
   }
 }
 
 TEST_CASE("timelines of a session's losses, scopes and steps", "[scaler]") {
-  const auto play = [](const Timeline& t, bool checks_static) {
+  const auto play = [](const SessionTimeline& t, bool checks_static) {
     INFO(t.name << ": " << t.script);
-    Stage stage(t, checks_static);
+    SessionStage stage(t, checks_static);
     CHECK(timelines::sights(t.script, [&](const Token& token) { return stage.play(token); }) ==
           t.expected);
   };
-  for (const Timeline& t : kOfSession) play(t, false);
-  for (const Timeline& t : kChecked) play(t, true);
+  for (const SessionTimeline& t : kOfSession) play(t, false);
+  for (const SessionTimeline& t : kChecked) play(t, true);
 }

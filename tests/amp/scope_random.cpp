@@ -9,7 +9,7 @@ using namespace nets;
 
 namespace {
 
-constexpr int kLosses = 3, kOptimizers = 2;
+constexpr int kLossCount = 3, kOptimizerCount = 2;
 
 /** The model of a session. Tracks only whether gradients exist and are finite. */
 struct Model {
@@ -28,26 +28,26 @@ struct Model {
   }
 
   /** Opens a scope; returns false if it must be refused. */
-  bool scope(int id, const bool (&passed)[kOptimizers], bool infinite, bool delays) {
+  bool scope(int id, const bool (&passed)[kOptimizerCount], bool infinite, bool delays) {
     Loss& loss = losses[id];
     bool waits = false;
-    for (int k = 0; k < kOptimizers; ++k)
+    for (int k = 0; k < kOptimizerCount; ++k)
       if (passed[k] && owners[k].waiting) {
         if (*owners[k].waiting != std::pair(id, loss.scale)) return false;
         waits = true;
       }
     bool overflow = false;
-    for (int k = 0; k < kOptimizers; ++k)
+    for (int k = 0; k < kOptimizerCount; ++k)
       if (passed[k]) {
         owners[k].has_gradient = true;
         owners[k].waiting_infinite = infinite || (owners[k].waiting && owners[k].waiting_infinite);
         overflow = overflow || owners[k].waiting_infinite;
       }
     if (!dynamic && loss.scale == 1 && !checks_static && !waits) return true;
-    for (int k = 0; k < kOptimizers; ++k)
+    for (int k = 0; k < kOptimizerCount; ++k)
       if (passed[k]) owners[k].waiting.reset();
     if (delays) {
-      for (int k = 0; k < kOptimizers; ++k)
+      for (int k = 0; k < kOptimizerCount; ++k)
         if (passed[k]) owners[k].waiting = {id, loss.scale};
       return true;
     }
@@ -56,9 +56,9 @@ struct Model {
     return true;
   }
 
-  void check(Loss& loss, const bool (&passed)[kOptimizers], bool overflow) {
+  void check(Loss& loss, const bool (&passed)[kOptimizerCount], bool overflow) {
     if (overflow)
-      for (int k = 0; k < kOptimizers; ++k) owners[k].skip = owners[k].skip || passed[k];
+      for (int k = 0; k < kOptimizerCount; ++k) owners[k].skip = owners[k].skip || passed[k];
     if (overflow && dynamic) {
       loss.scale = loss.scale / 2 < 0x1p-126 ? 0x1p-126 : loss.scale / 2;
       loss.unskipped = 0;
@@ -83,8 +83,8 @@ struct Model {
   }
 
   bool dynamic, checks_static;
-  Loss losses[kLosses];
-  Owner owners[kOptimizers];
+  Loss losses[kLossCount];
+  Owner owners[kOptimizerCount];
 };
 
 /** Returns f's result, or the kind of error it throws. */
@@ -115,12 +115,12 @@ class Life {
       if (what < 8)
         scope();
       else if (what < 13)
-        step(random_() % kOptimizers);
+        step(random_() % kOptimizerCount);
       else if (what < 15)
-        zero_grad(random_() % kOptimizers);
+        zero_grad(random_() % kOptimizerCount);
       else if (random_() % 50 == 0)
         poke();
-      for (int id = 0; id < kLosses; ++id) {
+      for (int id = 0; id < kLossCount; ++id) {
         const amp::LossScaler& scaler = session_.loss_scaler(id);
         const Model::Loss& loss = model_.losses[id];
         wrong_ += scaler.loss_scale() != loss.scale || scaler.unskipped() != loss.unskipped;
@@ -133,20 +133,20 @@ class Life {
   static amp::Options options(const char* level, std::optional<double> fixed, bool checks) {
     amp::Options o = quiet(level);
     o.loss_scale = fixed ? amp::LossScale(*fixed) : amp::LossScale("dynamic");
-    o.num_losses = kLosses;
+    o.num_losses = kLossCount;
     o.check_static_overflow = checks;
     o.max_consecutive_skips = fixed && !checks ? 0 : kLimit;  // steps on infinities
     return o;
   }
 
   void scope() {
-    const int id = static_cast<int>(random_() % kLosses);
+    const int id = static_cast<int>(random_() % kLossCount);
     const unsigned mask = 1 + random_() % 3;
     const bool passed[] = {(mask & 1) != 0, (mask & 2) != 0};
     const bool infinite = random_() % one_in_ == 0, delays = random_() % 8 == 0;
     amp::OptimizerList list;
     Tensor sum_of = zeros({}, {.device = nets::test_device()});
-    for (int k = 0; k < kOptimizers; ++k)
+    for (int k = 0; k < kOptimizerCount; ++k)
       if (passed[k]) {
         list.push_back(optimizers_[k]);
         sum_of = sum_of + p_[k];
@@ -172,7 +172,7 @@ class Life {
   }
 
   void poke() {
-    const std::size_t id = random_() % kLosses;
+    const std::size_t id = random_() % kLossCount;
     model_.losses[id].scale = random_() % 2 ? 1 : 1024;
     session_.loss_scaler(static_cast<int>(id)).set_loss_scale(model_.losses[id].scale);
   }
@@ -182,9 +182,9 @@ class Life {
   Model model_;
   static Tensor parameter() { return zeros({}, {.device = nets::test_device()}).requires_grad_(); }
 
-  Tensor p_[kOptimizers] = {parameter(), parameter()};
+  Tensor p_[kOptimizerCount] = {parameter(), parameter()};
   optim::SGD first_{{p_[0]}}, second_{{p_[1]}};
-  optim::Optimizer* optimizers_[kOptimizers] = {&first_, &second_};
+  optim::Optimizer* optimizers_[kOptimizerCount] = {&first_, &second_};
   amp::Session session_;
   int wrong_ = 0;
 };

@@ -10,9 +10,7 @@ using amp::StepResult;
 
 namespace {
 
-void run_backward(const Tensor& scaled) { scaled.backward(); }
-
-amp::Options scaled(const char* level, amp::LossScale scale) {
+amp::Options scope_options(const char* level, amp::LossScale scale) {
   amp::Options options = quiet(level);
   options.loss_scale = scale;
   return options;
@@ -38,7 +36,7 @@ struct Triple {
 // ---- scopes -------------------------------------------------------------------------------------
 
 TEST_CASE("a scope unscales by the scale at its start", "[scope]") {
-  Triple t(scaled("O0", 64.0));
+  Triple t(scope_options("O0", 64.0));
   amp::scale_loss(sum(t.p), t.optimizer, [&](const Tensor& loss) {
     loss.backward();
     t.session.loss_scaler().set_loss_scale(4);
@@ -47,7 +45,7 @@ TEST_CASE("a scope unscales by the scale at its start", "[scope]") {
 }
 
 TEST_CASE("gradients from before a delayed sequence are not divided again", "[scope]") {
-  Triple t(scaled("O0", 64.0));
+  Triple t(scope_options("O0", 64.0));
   t.backward(5);
   t.backward(1, {.delay_unscale = true});
   t.backward(2);
@@ -62,7 +60,7 @@ TEST_CASE("nested scopes are refused at every level; losses of any shape are sca
     CHECK_THROWS_WITH_AS_TEXT(amp::scale_loss(sum(t.p), t.optimizer), StateError,
                               "nested scale_loss");
   }
-  Triple t(scaled("O0", 8.0));
+  Triple t(scope_options("O0", 8.0));
   amp::scale_loss(t.p * 2, t.optimizer, [](const Tensor& loss) {
     CHECK(loss.shape() == Shape{3});
     loss.backward(ones({3}));
@@ -72,7 +70,7 @@ TEST_CASE("nested scopes are refused at every level; losses of any shape are sca
 
 TEST_CASE("a scope divides by the scale: 1/scale, rounded once for f32 and kept for f64",
           "[scope]") {
-  Triple single(scaled("O0", 3.0)), wide(scaled("O0", 3.0), f64);
+  Triple single(scope_options("O0", 3.0)), wide(scope_options("O0", 3.0), f64);
   const auto set_gradient = [](const Triple& t) {
     return [&t](const Tensor&) { t.p.set_grad(full_like(t.p, 5)); };
   };
@@ -84,7 +82,7 @@ TEST_CASE("a scope divides by the scale: 1/scale, rounded once for f32 and kept 
 
 TEST_CASE("new gradients are accumulated in their own memory, existing ones keep theirs",
           "[scope]") {
-  Triple t(scaled("O0", 64.0));
+  Triple t(scope_options("O0", 64.0));
   t.backward(5);
   const Tensor former = t.p.grad();
   Tensor fresh;
@@ -101,7 +99,7 @@ TEST_CASE("new gradients are accumulated in their own memory, existing ones keep
 
 TEST_CASE("unscaling f16 gradients in place is logged once", "[scope]") {
   LogCapture log;
-  amp::Options options = scaled("O3", 128.0);
+  amp::Options options = scope_options("O3", 128.0);
   options.verbosity = 1;
   Net net;
   optim::SGD optimizer(net.parameters());
@@ -177,7 +175,7 @@ TEST_CASE("divergence is reported without gradients too, and no_grads does not c
 TEST_CASE("after a scope 16-bit gradients are still scaled, the master's are unscaled", "[scope]") {
   Net net;
   optim::SGD optimizer(net.parameters());
-  const auto session = amp::initialize(net, optimizer, scaled("O2", 1024.0));
+  const auto session = amp::initialize(net, optimizer, scope_options("O2", 1024.0));
   amp::scale_loss(loss_of(net), optimizer, run_backward);
   const auto low = values(net.first.weight.grad()), master = values(optimizer.params()[0].grad());
   for (std::size_t i = 0; i < low.size(); ++i) CHECK(master[i] == low[i] / 1024);
@@ -186,7 +184,7 @@ TEST_CASE("after a scope 16-bit gradients are still scaled, the master's are uns
 TEST_CASE("without zero_grad all parameters accumulate across steps", "[scope]") {
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0});
-  const auto session = amp::initialize(net, optimizer, scaled("O2", 64.0));
+  const auto session = amp::initialize(net, optimizer, scope_options("O2", 64.0));
   const auto step = [&] {
     amp::scale_loss(loss_of(net), optimizer, run_backward);
     const std::pair grads{values(optimizer.params()[0].grad()), values(net.norm.weight.grad())};
@@ -206,7 +204,7 @@ TEST_CASE("a master beyond the range of f16 makes the parameter infinite", "[sco
     Tensor forward(const Tensor& x) const { return linear(x, weight); }
   } net;
   optim::SGD optimizer(net.parameters(), {.lr = 1e6});
-  const auto session = amp::initialize(net, optimizer, scaled("O2", 1.0));
+  const auto session = amp::initialize(net, optimizer, scope_options("O2", 1.0));
   amp::scale_loss(sum(net(ones({1, 1}))), optimizer, run_backward);
   CHECK(optimizer.step() == StepResult::stepped);
   CHECK(optimizer.params()[0].item<double>() == 1 - 1e6);

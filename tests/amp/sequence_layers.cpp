@@ -9,8 +9,6 @@ using namespace nets;
 
 namespace {
 
-const std::vector<const char*> kLevels = levels::names();
-
 /** An LSTM, attention over its outputs, and a sum. */
 struct Reader : nn::Model<Reader> {
   nn::LSTM lstm = add("lstm", nn::LSTM{4, 8});
@@ -23,13 +21,13 @@ struct Reader : nn::Model<Reader> {
   }
 };
 
-struct Course {
+struct LossCurve {
   std::vector<double> losses;
   std::uint64_t bits;
-  friend bool operator==(const Course&, const Course&) = default;
+  friend bool operator==(const LossCurve&, const LossCurve&) = default;
 };
 
-Course train(const char* level) {
+LossCurve train_reader(const char* level) {
   manual_seed(3);
   const Reader net;
   net.to(test_device());
@@ -37,7 +35,7 @@ Course train(const char* level) {
   const auto session = amp::initialize(net, optimizer, quiet(level));
   const Tensor x = wave({5, 4, 4}, 0.3),
                classes = tensor({0, 1, 2, 1}, {4}, {.dtype = i64, .device = test_device()});
-  Course course;
+  LossCurve course;
   for (int i = 0; i < 8; ++i) {
     const Tensor loss = cross_entropy(net(x), classes);
     course.losses.push_back(loss.item<double>());
@@ -56,9 +54,9 @@ Tensor sequence() { return wave({5, 2, 4}, 0.3); }
 TEST_CASE("sequence layers train at every level, twice to the same bits", "[levels]") {
   for (const char* level : kLevels) {
     INFO(level);
-    const Course course = train(level);
+    const LossCurve course = train_reader(level);
     CHECK(course.losses.back() < course.losses.front());
-    CHECK(course == train(level));
+    CHECK(course == train_reader(level));
   }
 }
 

@@ -33,7 +33,7 @@ struct Mlp : nn::Model<Mlp> {
   Tensor forward(const Tensor& x) const { return fc2(drop(relu(fc1(x.flatten(1))))); }
 };
 
-struct ConvNet : nn::Model<ConvNet> {
+struct ConvClassifier : nn::Model<ConvClassifier> {
   nn::Conv2d conv = add("conv", nn::Conv2d{1, 4, 3, {.padding = 1}});
   nn::BatchNorm2d norm = add("norm", nn::BatchNorm2d{4});
   nn::BatchNorm1d plain = add("plain", nn::BatchNorm1d{64, {.affine = false}});
@@ -64,18 +64,18 @@ struct WordNet : nn::Model<WordNet> {
   }
 };
 
-struct Net {
+struct AnyNet {
   nn::Module module;
   std::function<Tensor(const Tensor&)> forward;
 };
 
-template <class M> Net erased(M model) {
+template <class M> AnyNet erased(M model) {
   return {model, [model](const Tensor& x) { return model(x); }};
 }
 
-inline Net make_net(const std::string& kind) {
+inline AnyNet make_net(const std::string& kind) {
   if (kind == "mlp") return erased(Mlp{});
-  if (kind == "conv") return erased(ConvNet{});
+  if (kind == "conv") return erased(ConvClassifier{});
   return erased(WordNet{});
 }
 
@@ -191,9 +191,9 @@ class Run {
   }
 
  private:
-  static Net seeded(const Kind& kind) {
+  static AnyNet seeded(const Kind& kind) {
     manual_seed(kind.seed);
-    Net net = make_net(kind.net);
+    AnyNet net = make_net(kind.net);
     net.module.to(nets::test_device());
     return net;
   }
@@ -207,7 +207,7 @@ class Run {
   Kind kind_;
 
  public:
-  Net net;
+  AnyNet net;
   optimizers::Made optimizer;
   std::optional<amp::Session> session;
   std::optional<amp::GradScaler> scaler;

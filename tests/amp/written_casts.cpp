@@ -14,7 +14,8 @@ namespace {
 std::int64_t written(amp::Session& session) { return session.cast_cache().report().written; }
 
 /** Makes a step. Without `lends`, the session has no values that the optimizer could write. */
-void step(amp::Session& session, const Net& net, optim::Optimizer& optimizer, bool lends = true) {
+void cast_step(amp::Session& session, const Net& net, optim::Optimizer& optimizer,
+               bool lends = true) {
   optimizer.zero_grad();
   amp::scale_loss(loss_of(net), optimizer, [](const Tensor& s) { s.backward(); });
   if (!lends) session.cast_cache().clear();
@@ -42,8 +43,8 @@ TEST_CASE("every optimizer writes the casts that the next step uses", "[written_
       amp::Session first = amp::initialize(net, *a, quiet(level));
       amp::Session second = amp::initialize(other, *b, quiet(level));
       for (int i = 0; i < 4; ++i) {
-        step(first, net, *a);
-        step(second, other, *b, false);
+        cast_step(first, net, *a);
+        cast_step(second, other, *b, false);
       }
       CHECK(written(first) >= 3 * 4);
       CHECK(written(second) == 0);
@@ -58,7 +59,7 @@ TEST_CASE("a weight that was written after the step is cast anew", "[written_cas
   optim::Adam optimizer(net.parameters(), 0.01);
   amp::Session session = amp::initialize(net, optimizer, quiet("O4"));
   const auto change = [&](auto&& write) {
-    step(session, net, optimizer);
+    cast_step(session, net, optimizer);
     const NoGrad no_grad;
     write(net.first.weight);
     check_casts(session, net, bf16);
@@ -85,7 +86,7 @@ TEST_CASE("an address that a caller has kept ends the use of written casts", "[w
     float* const address =
         by_dlpack ? static_cast<float*>(exported->dl_tensor.data) : net.first.weight.data<float>();
     for (int i = 0; i < 3; ++i) {
-      step(session, net, optimizer);
+      cast_step(session, net, optimizer);
       address[i] = 100;
       check_casts(session, net, bf16);
       session.cast_cache().end_round();
@@ -111,7 +112,7 @@ TEST_CASE("a graph that is kept over a step has the casts of its forward pass", 
   const Net net;
   optim::SGD optimizer(net.parameters(), 0.1);
   amp::Session session = amp::initialize(net, optimizer, quiet("O4"));
-  step(session, net, optimizer);
+  cast_step(session, net, optimizer);
   optimizer.zero_grad();
   const Tensor x = input().requires_grad_();
   const Tensor kept = sum(net.first(x));
@@ -146,7 +147,7 @@ TEST_CASE("values of casts go with the weights and the session", "[written_casts
     const Net net;
     optim::Adam optimizer(net.parameters(), 0.01);
     amp::Session session = amp::initialize(net, optimizer, quiet("O4"));
-    step(session, net, optimizer);
+    cast_step(session, net, optimizer);
     const auto after = held();
     for (int i = 0; i < 300; ++i) {
       const Tensor passing = wave({6, 6}, i).requires_grad_();

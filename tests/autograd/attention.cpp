@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
@@ -17,10 +17,6 @@ Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
   Tensor scores = matmul(q, k.transpose(-2, -1)) / std::sqrt(static_cast<double>(q.size(-1)));
   if (mask.defined()) scores = where(mask, scores, -INFINITY);
   return matmul(softmax(scores, -1), v);
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  return a.numel() == 0 ? 0 : amax(abs(a.to(f64) - b.to(f64))).item<double>();
 }
 
 struct Run {

@@ -13,7 +13,7 @@ using testing::same_bits;
 
 namespace {
 
-Tensor integers(const Shape& shape, int seed, int limit = 1) {
+Tensor conv_integers(const Shape& shape, int seed, int limit = 1) {
   const Tensor x = empty(shape, {.dtype = f64});
   std::uint32_t state = static_cast<std::uint32_t>(seed) * 2654435761u + 1;
   for (std::int64_t i = 0; i < x.numel(); ++i) {
@@ -63,7 +63,7 @@ TEST_CASE("convolutions of small integers are exact in every dtype") {
       {{2, 7, 11, 13}, {5, 7, 3, 3}, 2, 1},  {{3, 2, 1, 1}, {3, 2, 1, 1}, 1, 0},
       {{1, 60, 6, 6}, {4, 60, 3, 3}, 3, 0}};
   for (const Sizes& s : all) {
-    const Tensor x = integers(s.x, 1), w = integers(s.w, 2);
+    const Tensor x = conv_integers(s.x, 1), w = conv_integers(s.w, 2);
     const std::vector<double> expected = reference(x, w, s.stride, s.pad);
     for (const DType dtype : {f16, bf16, f32, f64}) {
       CAPTURE(name(dtype), str(s.x), str(s.w));
@@ -83,11 +83,12 @@ TEST_CASE("a convolution and its gradients have the same bits for any number of 
       std::vector<Tensor> first;
       for (const int threads : {1, 2, 4, 8}) {
         const Threads scope(threads);
-        const Tensor x = (integers(shape, 1, 500) / 512).to(dtype).requires_grad_();
-        const Tensor w = (integers({36, shape[1], 3, 3}, 2, 500) / 512).to(dtype).requires_grad_();
-        const Tensor b = (integers({36}, 3, 500) / 512).to(dtype).requires_grad_();
+        const Tensor x = (conv_integers(shape, 1, 500) / 512).to(dtype).requires_grad_();
+        const Tensor w =
+            (conv_integers({36, shape[1], 3, 3}, 2, 500) / 512).to(dtype).requires_grad_();
+        const Tensor b = (conv_integers({36}, 3, 500) / 512).to(dtype).requires_grad_();
         const Tensor y = conv2d(x, w, b, {.stride = {1, 2}, .padding = 1});
-        y.backward((integers(y.shape(), 4, 500) / 512).to(dtype));
+        y.backward((conv_integers(y.shape(), 4, 500) / 512).to(dtype));
         const std::vector<Tensor> results = {y, x.grad(), w.grad(), b.grad()};
         if (first.empty()) first = results;
         for (std::size_t i = 0; i < results.size(); ++i) REQUIRE(same_bits(results[i], first[i]));
@@ -97,9 +98,9 @@ TEST_CASE("a convolution and its gradients have the same bits for any number of 
 
 TEST_CASE("the gradients of a convolution are exact on small integers") {
   for (const DType dtype : {bf16, f32}) {
-    const Tensor x = integers({5, 2, 6, 7}, 1).to(dtype).requires_grad_(),
-                 w = integers({3, 2, 2, 3}, 2).to(dtype).requires_grad_();
-    const Tensor g = integers({5, 3, 3, 7}, 3).to(dtype);
+    const Tensor x = conv_integers({5, 2, 6, 7}, 1).to(dtype).requires_grad_(),
+                 w = conv_integers({3, 2, 2, 3}, 2).to(dtype).requires_grad_();
+    const Tensor g = conv_integers({5, 3, 3, 7}, 3).to(dtype);
     const Tensor y = conv2d(x, w, {}, {.stride = {2, 1}, .padding = {0, 1}});
     y.backward(g);
     const Tensor xd = x.detach().to(f64).requires_grad_(), wd = w.detach().to(f64).requires_grad_();

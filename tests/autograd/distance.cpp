@@ -1,24 +1,20 @@
 // Norms and distances where the generated op tests do not reach: zeros, ties, nan, empty tensors,
 // invalid arguments.
 #include <cmath>
-#include <limits>
 
 #include <mezzo.h>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 using Values = std::vector<double>;
 
-Tensor leaf(const Values& values, const Shape& shape, DType dtype = f64) {
+Tensor leaf_of(const Values& values, const Shape& shape, DType dtype = f64) {
   return tensor(values, shape, {.dtype = dtype}).requires_grad_();
 }
 
@@ -42,7 +38,7 @@ TEST_CASE("norms of nan, infinity and zero", "[norm]") {
 
 TEST_CASE("gradients of norms at nan, infinity and zero", "[norm]") {
   const auto gradient = [](const Values& values, double p, DType dtype = f64) {
-    const Tensor x = leaf(values, {static_cast<std::int64_t>(values.size())}, dtype);
+    const Tensor x = leaf_of(values, {static_cast<std::int64_t>(values.size())}, dtype);
     vector_norm(x, {}, {.p = p}).backward();
     return x.grad().to_vector<double>();
   };
@@ -60,7 +56,7 @@ TEST_CASE("gradients of norms at nan, infinity and zero", "[norm]") {
 }
 
 TEST_CASE("normalize divides by at least eps", "[norm]") {
-  const Tensor x = leaf({0, 0, 3, 4}, {2, 2});
+  const Tensor x = leaf_of({0, 0, 3, 4}, {2, 2});
   const Tensor y = normalize(x);
   CHECK(y.to_vector<double>() == Values{0, 0, 0.6, 0.8});
   y.backward(tensor({1, 2, 0, 0}, {2, 2}, {.dtype = f64}));
@@ -75,7 +71,7 @@ TEST_CASE("normalize divides by at least eps", "[norm]") {
 }
 
 TEST_CASE("matrix norms: ties, nan, dimensions, empty tensors", "[norm]") {
-  const Tensor x = leaf({1, -1, -1, 1}, {2, 2});
+  const Tensor x = leaf_of({1, -1, -1, 1}, {2, 2});
   matrix_norm(x, 1).backward();
   CHECK(x.grad().to_vector<double>() == Values{0.5, -0.5, -0.5, 0.5});
   const Tensor y = tensor({1., 2, 3, 4, 5, 6}, {2, 3});
@@ -99,7 +95,7 @@ TEST_CASE("matrix norms: ties, nan, dimensions, empty tensors", "[norm]") {
 }
 
 TEST_CASE("distances at zero, of different dtypes and shapes", "[distance]") {
-  const Tensor a = leaf({1, 2}, {2}), b = leaf({1, 2}, {2});
+  const Tensor a = leaf_of({1, 2}, {2}), b = leaf_of({1, 2}, {2});
   dist(a, b).backward();
   CHECK(a.grad().to_vector<double>() == Values{0, 0});
   CHECK(b.grad().to_vector<double>() == Values{0, 0});
@@ -122,7 +118,7 @@ TEST_CASE("distances at zero, of different dtypes and shapes", "[distance]") {
 }
 
 TEST_CASE("cosine similarity with a zero vector and with itself", "[distance]") {
-  const Tensor a = leaf({0, 0, 3, 4}, {2, 2}), b = leaf({1, 2, 3, 4}, {2, 2});
+  const Tensor a = leaf_of({0, 0, 3, 4}, {2, 2}), b = leaf_of({1, 2, 3, 4}, {2, 2});
   const Tensor y = cosine_similarity(a, b);
   CHECK(y.to_vector<double>() == Values{0, 1});
   sum(y).backward();
@@ -140,20 +136,20 @@ TEST_CASE("pairwise distances of equal vectors", "[distance]") {
   for (const double p : {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, kInf})
     for (const CdistMode mode : {CdistMode::do_not_use_mm, CdistMode::use_mm}) {
       INFO("p = " << p);
-      const Tensor a = leaf({1, 2, 3, 4}, {2, 2}), b = leaf({1, 2, 1, 5}, {2, 2});
+      const Tensor a = leaf_of({1, 2, 3, 4}, {2, 2}), b = leaf_of({1, 2, 1, 5}, {2, 2});
       const Tensor y = cdist(a, b, {.p = p, .compute_mode = mode});
       CHECK(y.to_vector<double>()[0] == 0);
       y.select(0, 0).select(0, 0).backward();
       CHECK(a.grad().to_vector<double>() == Values{0, 0, 0, 0});
       CHECK(b.grad().to_vector<double>() == Values{0, 0, 0, 0});
     }
-  const Tensor x = leaf({1, 2, 1, 2, 1, 2}, {3, 2});
+  const Tensor x = leaf_of({1, 2, 1, 2, 1, 2}, {3, 2});
   sum(pdist(x)).backward();
   CHECK(x.grad().to_vector<double>() == Values(6, 0));
 }
 
 TEST_CASE("pairwise distances: gradients at ties, nan, empty tensors", "[distance]") {
-  const Tensor a = leaf({3, -3, 1}, {1, 3}), b = leaf({0, 0, 1}, {1, 3});
+  const Tensor a = leaf_of({3, -3, 1}, {1, 3}), b = leaf_of({0, 0, 1}, {1, 3});
   cdist(a, b, {.p = kInf}).backward();
   CHECK(a.grad().to_vector<double>() == Values{1, -1, 0});
   CHECK(b.grad().to_vector<double>() == Values{-1, 1, 0});
@@ -208,7 +204,7 @@ TEST_CASE("distances of many pairs do not depend on threads and agree with singl
 }
 
 TEST_CASE("renorm scales only the rows whose norm is above the maximum", "[norm]") {
-  const Tensor x = leaf({3, 4, 0, 0.5, 0, 0}, {3, 2});
+  const Tensor x = leaf_of({3, 4, 0, 0.5, 0, 0}, {3, 2});
   const Tensor y = renorm(x, 2, 0, 1);
   const Values values = y.to_vector<double>();
   CHECK(std::abs(values[0] - 0.6) < 1e-7);

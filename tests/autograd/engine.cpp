@@ -5,16 +5,14 @@
 #include <thread>
 #include <vector>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
 namespace {
 
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
-Tensor leaf(const std::vector<double>& v) {
+Tensor f64_leaf(const std::vector<double>& v) {
   return tensor(v, {.dtype = f64, .requires_grad = true});
 }
 
@@ -33,7 +31,7 @@ struct Wrong {
 }  // namespace
 
 TEST_CASE("backward accumulates into leaves, over several uses and several calls", "[engine]") {
-  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor x = f64_leaf({1, 2}), y = f64_leaf({3, 4});
   sum(x * y + x).backward();
   CHECK(values(x.grad()) == std::vector<double>{4, 5});
   CHECK(values(y.grad()) == std::vector<double>{1, 2});
@@ -42,14 +40,14 @@ TEST_CASE("backward accumulates into leaves, over several uses and several calls
 }
 
 TEST_CASE("two leaves that receive the same gradient do not share it", "[engine]") {
-  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor x = f64_leaf({1, 2}), y = f64_leaf({3, 4});
   sum(x + y).backward();
   x.grad().fill_(7);
   CHECK(values(y.grad()) == std::vector<double>{1, 1});
 }
 
 TEST_CASE("an incoming gradient weights the outputs", "[engine]") {
-  const Tensor x = leaf({1, 2, 3});
+  const Tensor x = f64_leaf({1, 2, 3});
   (x * x).backward(tensor({1, 0, -1}, {.dtype = f64}));
   CHECK(values(x.grad()) == std::vector<double>{2, 0, -6});
   const Tensor y = x * 2;
@@ -61,7 +59,7 @@ TEST_CASE("an incoming gradient weights the outputs", "[engine]") {
 
 TEST_CASE("a chain of 100,000 nodes overflows the stack neither in backward nor in release",
           "[engine]") {
-  const Tensor x = leaf({1});
+  const Tensor x = f64_leaf({1});
   Tensor y = x;
   for (int i = 0; i < 100000; ++i) y = y + x;
   sum(y).backward();
@@ -73,7 +71,7 @@ TEST_CASE("a chain of 100,000 nodes overflows the stack neither in backward nor 
 }
 
 TEST_CASE("grad() gives gradients without touching the leaves", "[engine]") {
-  const Tensor x = leaf({2}), y = leaf({5});
+  const Tensor x = f64_leaf({2}), y = f64_leaf({5});
   const Tensor z = x * y, w = z * z;
   const std::vector<Tensor> g = grad(std::vector{w}, std::vector{x, z});
   CHECK(g[0].item<double>() == 100);
@@ -98,7 +96,7 @@ TEST_CASE("grad() reaches inputs across ops recorded by other threads", "[engine
 }
 
 TEST_CASE("grad() of an input that the outputs do not depend on", "[engine]") {
-  const Tensor x = leaf({2}), stranger = leaf({1});
+  const Tensor x = f64_leaf({2}), stranger = f64_leaf({1});
   const auto square_of = [&] { return sum(x * x); };
   CHECK_THROWS_WITH_AS_TEXT(grad(square_of(), stranger), StateError, "does not take part");
   CHECK_FALSE(grad(square_of(), stranger, {.allow_unused = true}).defined());
@@ -106,7 +104,7 @@ TEST_CASE("grad() of an input that the outputs do not depend on", "[engine]") {
 }
 
 TEST_CASE("gradients of gradients", "[engine]") {
-  const Tensor x = leaf({0.5, -1.5});
+  const Tensor x = f64_leaf({0.5, -1.5});
   const Tensor first = grad(sum(x * x * x), x, {.create_graph = true});
   const Tensor second = grad(sum(first), x, {.create_graph = true});
   const Tensor third = grad(sum(second), x);
@@ -117,7 +115,7 @@ TEST_CASE("gradients of gradients", "[engine]") {
 
 TEST_CASE("a second backward through a freed graph is an error; retain_graph allows it",
           "[engine]") {
-  const Tensor x = leaf({3});
+  const Tensor x = f64_leaf({3});
   const Tensor y = sum(x * x);
   y.backward({}, true);
   y.backward();
@@ -130,7 +128,7 @@ TEST_CASE("a second backward through a freed graph is an error; retain_graph all
 
 TEST_CASE("in-place changes of saved tensors are detected; the error has both versions",
           "[engine]") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = f64_leaf({1, 2});
   const Tensor y = x * 1;
   const Tensor z = sum(y * y);
   y.detach().fill_(0);
@@ -147,7 +145,7 @@ TEST_CASE("in-place changes of saved tensors are detected; the error has both ve
 }
 
 TEST_CASE("in-place operations are recorded in the graph", "[engine]") {
-  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor x = f64_leaf({1, 2}), y = f64_leaf({3, 4});
   const Tensor z = x * 1;
   z *= y;
   z += 5;
@@ -157,7 +155,7 @@ TEST_CASE("in-place operations are recorded in the graph", "[engine]") {
 }
 
 TEST_CASE("invalid in-place operations are rejected and change nothing", "[engine]") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = f64_leaf({1, 2});
   CHECK_THROWS_WITH_AS_TEXT(x += 1, StateError,
                             "add_: a leaf that requires a gradient cannot be overwritten");
   CHECK_THROWS_WITH_AS_TEXT(x.slice(0, 0, 1) += 1, StateError, "a view of a leaf");
@@ -183,7 +181,7 @@ TEST_CASE("an operand that overlaps the written tensor is read before the write"
 }
 
 TEST_CASE("writes through views update the graph of the base and of other views", "[engine]") {
-  const Tensor w = leaf({1, 2, 3, 4});
+  const Tensor w = f64_leaf({1, 2, 3, 4});
   const Tensor base = w * 2;
   const Tensor left = base.slice(0, 0, 2), right = base.slice(0, 2, 4);
   left *= tensor({10, 20}, {.dtype = f64});
@@ -202,7 +200,7 @@ TEST_CASE("writes through views update the graph of the base and of other views"
 }
 
 TEST_CASE("filling a tensor slice by slice is differentiable", "[engine]") {
-  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  const Tensor x = f64_leaf({1, 2}), y = f64_leaf({3, 4});
   const Tensor out = zeros({2, 2}, {.dtype = f64});
   out.select(0, 0).copy_(x * x);
   out.select(0, 1).copy_(y);
@@ -277,7 +275,7 @@ TEST_CASE("gradients of overlapping slices and of the whole tensor add up", "[en
 }
 
 TEST_CASE("gradients of slices do not write into a gradient that was passed in", "[engine]") {
-  const Tensor x = leaf({1, 2, 3}), y = x * 1;
+  const Tensor x = f64_leaf({1, 2, 3}), y = x * 1;
   const Tensor g = tensor({1, 1, 1}, {.dtype = f64}), of_part = tensor({5}, {.dtype = f64});
   const std::vector<Tensor> outputs{y, y.slice(0, 1, 2)};
   backward(outputs, std::vector{g, of_part});
@@ -293,7 +291,7 @@ TEST_CASE("a trace hook receives the full-size gradient of a slice", "[engine]")
       if (info.traits.name == "select") seen.push_back(gradients[0].shape());
     }
   } shapes;
-  const Tensor x = leaf({1, 2}).reshape({2, 1}), y = sum(x[0]) + sum(x[1]);
+  const Tensor x = f64_leaf({1, 2}).reshape({2, 1}), y = sum(x[0]) + sum(x[1]);
   thread_hooks().trace = &shapes;
   y.backward();
   thread_hooks().trace = nullptr;
@@ -301,7 +299,7 @@ TEST_CASE("a trace hook receives the full-size gradient of a slice", "[engine]")
 }
 
 TEST_CASE("hooks see and replace gradients", "[engine]") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = f64_leaf({1, 2});
   const Tensor y = x * 3;
   std::vector<double> seen;
   register_hook(y, [&](const Tensor& g) {
@@ -323,7 +321,7 @@ TEST_CASE("hooks see and replace gradients", "[engine]") {
 }
 
 TEST_CASE("retain_grad keeps the gradient of a non-leaf", "[engine]") {
-  const Tensor x = leaf({2});
+  const Tensor x = f64_leaf({2});
   const Tensor y = x * x;
   y.retain_grad();
   sum(y * 3).backward();
@@ -333,7 +331,7 @@ TEST_CASE("retain_grad keeps the gradient of a non-leaf", "[engine]") {
 TEST_CASE("retain_grad of what requires no gradient is an error", "[engine]") {
   CHECK_THROWS_WITH_AS_TEXT(ones({2}).retain_grad(), StateError,
                             "retain_grad: the tensor requires no gradient; got f32[2]@cpu");
-  const Tensor x = leaf({2});
+  const Tensor x = f64_leaf({2});
   CHECK_THROWS_AS((x * x).detach().retain_grad(), StateError);
   {
     const NoGrad no_grad;
@@ -345,7 +343,7 @@ TEST_CASE("retain_grad of what requires no gradient is an error", "[engine]") {
 }
 
 TEST_CASE("NoGrad and detach stop recording", "[engine]") {
-  const Tensor x = leaf({2});
+  const Tensor x = f64_leaf({2});
   {
     const NoGrad no_grad;
     CHECK_FALSE((x * x).requires_grad());
@@ -375,7 +373,7 @@ TEST_CASE("gradients have the dtype of their tensor", "[engine]") {
 }
 
 TEST_CASE("gradcheck finds a wrong derivative", "[engine]") {
-  const Tensor x = leaf({1, 2});
+  const Tensor x = f64_leaf({1, 2});
   const GradcheckResult result = gradcheck(
       [](const std::vector<Tensor>& in) { return std::vector{custom_function<Wrong>(in[0])}; },
       {x});
@@ -384,7 +382,7 @@ TEST_CASE("gradcheck finds a wrong derivative", "[engine]") {
   const auto wrong = [](const std::vector<Tensor>& in) {
     return std::vector{in[0] + in[1], custom_function<Wrong>(in[1])};
   };
-  CHECK(gradcheck(wrong, {x, leaf({1, 2})}, {.fast_mode = true})
+  CHECK(gradcheck(wrong, {x, f64_leaf({1, 2})}, {.fast_mode = true})
             .report.find("d outputs / d input 1, along a direction: ") == 0);
   CHECK_THROWS_WITH_AS_TEXT(gradcheck([](const std::vector<Tensor>& in) { return in; },
                                       {tensor(1.0, {.requires_grad = true})}),

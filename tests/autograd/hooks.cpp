@@ -8,30 +8,30 @@ using namespace mezzo;
 
 namespace {
 
-Tensor leaf() { return ones({2}).requires_grad_(); }
+Tensor ones_leaf() { return ones({2}).requires_grad_(); }
 
-double first(const Tensor& x) { return x.to_vector<double>()[0]; }
+double first_value(const Tensor& x) { return x.to_vector<double>()[0]; }
 
 }  // namespace
 
 TEST_CASE("a removed hook is not called again", "[hooks]") {
-  const Tensor a = leaf();
+  const Tensor a = ones_leaf();
   int hooks = 0, late = 0;
   HookHandle hook = register_hook(a, [&](const Tensor& g) { return ++hooks, g * 2.0; });
   HookHandle after = register_post_accumulate_grad_hook(a, [&](const Tensor&) { ++late; });
   sum(a).backward();
-  CHECK(first(a.grad()) == 2);
+  CHECK(first_value(a.grad()) == 2);
   hook.remove();
   after.remove();
   hook.remove();  // again: nothing happens
   sum(a).backward();
-  CHECK(first(a.grad()) == 3);
+  CHECK(first_value(a.grad()) == 3);
   CHECK(hooks == 1);
   CHECK(late == 1);
 }
 
 TEST_CASE("hooks of results are removed, and a dropped handle keeps its hook", "[hooks]") {
-  const Tensor a = leaf(), y = a * 3.0;
+  const Tensor a = ones_leaf(), y = a * 3.0;
   int removed = 0, kept = 0;
   HookHandle hook = register_hook(y, [&](const Tensor& g) { return ++removed, g; });
   register_hook(y, [&](const Tensor& g) { return ++kept, g; });
@@ -46,14 +46,14 @@ TEST_CASE("a handle outlives its tensor", "[hooks]") {
   HookHandle hook;
   hook.remove();  // of no hook
   {
-    const Tensor a = leaf();
+    const Tensor a = ones_leaf();
     hook = register_hook(a, [](const Tensor& g) { return g; });
   }
   CHECK_NOTHROW(hook.remove());
 }
 
 TEST_CASE("a hook may remove itself and others while it runs", "[hooks]") {
-  const Tensor a = leaf();
+  const Tensor a = ones_leaf();
   int calls = 0;
   HookHandle self, other;
   self = register_hook(a, [&](const Tensor& g) {
@@ -68,7 +68,7 @@ TEST_CASE("a hook may remove itself and others while it runs", "[hooks]") {
 }
 
 TEST_CASE("functions at the end of a backward pass see all gradients", "[hooks]") {
-  const Tensor a = leaf(), b = leaf();
+  const Tensor a = ones_leaf(), b = ones_leaf();
   int calls = 0;
   register_hook(a, [&](const Tensor& g) {
     at_end_of_backward([&](const std::exception_ptr& failure) {
@@ -90,7 +90,7 @@ TEST_CASE("functions at the end of a backward pass see all gradients", "[hooks]"
 }
 
 TEST_CASE("functions at the end of a backward pass are told of its exception", "[hooks]") {
-  const Tensor a = leaf();
+  const Tensor a = ones_leaf();
   std::string told;
   bool fails = true;
   const auto tell = [&](const std::exception_ptr& failure) {
@@ -114,7 +114,7 @@ TEST_CASE("functions at the end of a backward pass are told of its exception", "
 
 TEST_CASE("an exception at the end of a backward pass leaves backward(); the gradients stay",
           "[hooks]") {
-  const Tensor a = leaf();
+  const Tensor a = ones_leaf();
   int calls = 0;
   HookHandle hook = register_hook(a, [&](const Tensor& g) {
     at_end_of_backward([](const std::exception_ptr&) { throw std::runtime_error("first"); });
@@ -124,14 +124,14 @@ TEST_CASE("an exception at the end of a backward pass leaves backward(); the gra
   });
   CHECK_THROWS_WITH_AS_TEXT(sum(a).backward(), std::runtime_error, "first");
   CHECK(calls == 1);
-  CHECK(first(a.grad()) == 1);
+  CHECK(first_value(a.grad()) == 1);
   hook.remove();
   sum(a).backward();
   CHECK(calls == 1);
 }
 
 TEST_CASE("the end of a backward pass inside another one is that of the outer pass", "[hooks]") {
-  const Tensor a = leaf(), b = leaf();
+  const Tensor a = ones_leaf(), b = ones_leaf();
   std::vector<int> order;
   register_hook(a, [&](const Tensor& g) {
     const GradMode recording(true);
@@ -150,7 +150,7 @@ TEST_CASE("the end of a backward pass inside another one is that of the outer pa
 TEST_CASE("at_end_of_backward() needs a backward pass on its thread", "[hooks]") {
   const auto end = [](const std::exception_ptr&) {};
   CHECK_THROWS_WITH_AS_TEXT(at_end_of_backward(end), StateError, "no backward pass runs");
-  const Tensor a = leaf();
+  const Tensor a = ones_leaf();
   HookHandle hook = register_hook(a, [&](const Tensor& g) { return at_end_of_backward(end), g; });
   CHECK_THROWS_AS(grad(sum(a), a), StateError);
 }

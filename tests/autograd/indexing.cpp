@@ -6,27 +6,14 @@
 
 #include "../support/same_bits.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 using testing::same_bits;
 
 namespace {
 
-Tensor ints(const std::vector<double>& values, DType dtype = i64) {
-  return tensor(values, {.dtype = dtype});
-}
-Tensor ints(const std::vector<double>& values, const Shape& shape) {
-  return tensor(values, shape, {.dtype = i64});
-}
-
-Tensor counting(const Shape& shape, DType dtype = f32) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
-    values.push_back(static_cast<double>(i));
-  return tensor(values, shape, {.dtype = dtype});
-}
-
-bool same(const Tensor& a, const Tensor& b) {
+bool same_values(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          a.to_vector<double>() == b.to_vector<double>();
 }
@@ -55,7 +42,7 @@ TEST_CASE("cat skips empty vectors, promotes, and gives each operand its slice o
   CHECK(a.grad().to_vector<double>() == std::vector<double>{0, 1, 2, 3});
   CHECK(none.grad().shape() == Shape{0});
   CHECK(b.grad().to_vector<double>() == std::vector<double>{4, 5});
-  CHECK(same(cat({zeros({0}), zeros({0})}), zeros({0})));
+  CHECK(same_values(cat({zeros({0}), zeros({0})}), zeros({0})));
   CHECK(cat({ints({1}), ints({2}, i32), ones({1}, {.dtype = boolean})}).dtype() == i64);
   CHECK(cat({ones({1}, {.dtype = f16}), ones({1}, {.dtype = bf16})}).dtype() == f32);
 }
@@ -98,7 +85,7 @@ TEST_CASE("an index out of range is reported with position and value before anyt
   CHECK_THROWS_AS(scatter_add_(x, 0, ints({0, 3}, {1, 2}), ones({1, 2})), IndexError);
   CHECK_THROWS_AS(index_put_(x, {ints({0, 3})}, ones({4})), IndexError);
   CHECK_THROWS_AS(index_put_(x, {ints({0, 3})}, ones({4}), {.accumulate = true}), IndexError);
-  CHECK(same(x, before));
+  CHECK(same_values(x, before));
   CHECK(x.version() == 0);
   CHECK_THROWS_WITH_AS_TEXT(gather(zeros({0, 2}), 0, ints({0, 0}, {1, 2})), IndexError,
                             "the dimension is empty");
@@ -150,13 +137,15 @@ TEST_CASE("of several writes to one element the last in index order wins") {
 TEST_CASE("integer and bool tensors are indexed in their own dtype") {
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
     const Tensor x = tensor({1, 0, 1, 1, 0, 0}, {2, 3}, {.dtype = dtype});
-    CHECK(same(gather(x, 1, ints({2, 1}, {2, 1})), tensor({1, 0}, {2, 1}, {.dtype = dtype})));
-    CHECK(same(index_select(x, 0, ints({1}, i32)), tensor({1, 0, 0}, {1, 3}, {.dtype = dtype})));
-    CHECK(same(index(x, {ints({-1})}), tensor({1, 0, 0}, {1, 3}, {.dtype = dtype})));
-    CHECK(same(cat({x, x}, 1).narrow(1, 3, 3), x));
-    CHECK(same(scatter(x, 0, ints({1}, {1, 1}), 1),
-               tensor({1, 0, 1, 1, 0, 0}, {2, 3}, {.dtype = dtype})));
-    CHECK(same(masked_select(x, x.to(boolean)), ones({3}, {.dtype = dtype})));
+    CHECK(
+        same_values(gather(x, 1, ints({2, 1}, {2, 1})), tensor({1, 0}, {2, 1}, {.dtype = dtype})));
+    CHECK(same_values(index_select(x, 0, ints({1}, i32)),
+                      tensor({1, 0, 0}, {1, 3}, {.dtype = dtype})));
+    CHECK(same_values(index(x, {ints({-1})}), tensor({1, 0, 0}, {1, 3}, {.dtype = dtype})));
+    CHECK(same_values(cat({x, x}, 1).narrow(1, 3, 3), x));
+    CHECK(same_values(scatter(x, 0, ints({1}, {1, 1}), 1),
+                      tensor({1, 0, 1, 1, 0, 0}, {2, 3}, {.dtype = dtype})));
+    CHECK(same_values(masked_select(x, x.to(boolean)), ones({3}, {.dtype = dtype})));
     CHECK(nonzero(x).to_vector<std::int64_t>() == std::vector<std::int64_t>{0, 0, 0, 2, 1, 0});
     CHECK(sort(x).values.to_vector<double>() == std::vector<double>{0, 1, 1, 0, 0, 1});
   }
@@ -173,18 +162,18 @@ TEST_CASE("sums of 16-bit values accumulate in f32 and round once") {
     const Tensor x = full({1, 3}, large, {.dtype = dtype}), index = zeros({64}, {.dtype = i64}),
                  src = ones({64, 3}, {.dtype = dtype});
     const Tensor expected = full({1, 3}, large + 64, {.dtype = dtype});
-    CHECK(same(index_add(x, 0, index, src), expected));
-    CHECK(same(scatter_add(x, 0, index.unsqueeze(1).expand({64, 3}), src), expected));
-    CHECK(same(index_put(x, {index}, src, {.accumulate = true}), expected));
+    CHECK(same_values(index_add(x, 0, index, src), expected));
+    CHECK(same_values(scatter_add(x, 0, index.unsqueeze(1).expand({64, 3}), src), expected));
+    CHECK(same_values(index_put(x, {index}, src, {.accumulate = true}), expected));
     const Tensor weight = zeros({2, 3}, {.dtype = dtype}).requires_grad_();
     const Tensor last = zeros({65}, {.dtype = i64});
     const Tensor g = cat({full({1, 3}, large, {.dtype = dtype}), src});
     embedding(last, weight).backward(g);
-    CHECK(same(weight.grad().narrow(0, 0, 1), expected));
+    CHECK(same_values(weight.grad().narrow(0, 0, 1), expected));
     CHECK(weight.grad().dtype() == dtype);
     const Tensor table = zeros({1, 3}, {.dtype = dtype}).requires_grad_();
     gather(table, 0, last.unsqueeze(1).expand({65, 3})).backward(g);
-    CHECK(same(table.grad(), expected));
+    CHECK(same_values(table.grad(), expected));
   }
 }
 

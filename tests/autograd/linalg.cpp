@@ -18,7 +18,7 @@ const std::vector<DType> kFloats = {f16, bf16, f32, f64};
 
 /** Returns small integers: every product and partial sum is exact in f32, and results up to 256
  *  are exact in every dtype. */
-Tensor integers(const Shape& shape, DType dtype, int seed, int limit = 2) {
+Tensor matrix_integers(const Shape& shape, DType dtype, int seed, int limit = 2) {
   const Tensor x = empty(shape, {.dtype = f64});
   std::uint32_t state = static_cast<std::uint32_t>(seed) * 2654435761u + 1;
   for (std::int64_t i = 0; i < x.numel(); ++i) {
@@ -55,7 +55,7 @@ Tensor to_format(const Tensor& x, int layout) {
 }
 
 Tensor noise(const Shape& shape, DType dtype, int seed) {
-  return integers(shape, f64, seed, 500).to(dtype) / 512;
+  return matrix_integers(shape, f64, seed, 500).to(dtype) / 512;
 }
 
 struct ThreadCount {
@@ -75,8 +75,8 @@ TEST_CASE("products of small integers are exact in every dtype") {
     for (const auto& s : sizes) {
       // bf16 holds integers up to 256; for larger k, factors of -1, 0, 1 keep results small.
       const int limit = s[1] > 16 ? 1 : 2;
-      const Tensor a = integers({s[0], s[1]}, dtype, 1, limit),
-                   b = integers({s[1], s[2]}, dtype, 2, limit);
+      const Tensor a = matrix_integers({s[0], s[1]}, dtype, 1, limit),
+                   b = matrix_integers({s[1], s[2]}, dtype, 2, limit);
       CAPTURE(name(dtype), s[0], s[1], s[2]);
       const std::vector<double> expected = product(a, b);
       for (int layout = 0; layout < 9; ++layout) {
@@ -132,10 +132,10 @@ TEST_CASE("large products agree with f64") {
 TEST_CASE("linear with its bias is exact on integers") {
   for (const DType dtype : kFloats)
     for (const Shape& lead : std::vector<Shape>{{}, {1}, {5}, {2, 3}, {0}, {2, 0, 3}}) {
-      const Tensor w = integers({7, 6}, dtype, 1), b = integers({7}, dtype, 2);
+      const Tensor w = matrix_integers({7, 6}, dtype, 1), b = matrix_integers({7}, dtype, 2);
       Shape shape = lead;
       shape.push_back(6);
-      const Tensor x = integers(shape, dtype, 3);
+      const Tensor x = matrix_integers(shape, dtype, 3);
       const Tensor y = linear(x, w, b);
       shape[shape.rank() - 1] = 7;
       REQUIRE(y.shape() == shape);
@@ -177,8 +177,8 @@ TEST_CASE("an empty batch gives zero gradients") {
 }
 
 TEST_CASE("with beta 0 the added matrix is not read") {
-  const Tensor c = full({2, 2}, NAN, {.requires_grad = true}), a = integers({2, 3}, f32, 1),
-               b = integers({3, 2}, f32, 2);
+  const Tensor c = full({2, 2}, NAN, {.requires_grad = true}), a = matrix_integers({2, 3}, f32, 1),
+               b = matrix_integers({3, 2}, f32, 2);
   const Tensor y = addmm(c, a, b, {.beta = 0, .alpha = 2});
   REQUIRE(y.to_vector<double>() == (matmul(a, b) * 2).to_vector<double>());
   y.backward(ones_like(y));
@@ -186,7 +186,7 @@ TEST_CASE("with beta 0 the added matrix is not read") {
 }
 
 TEST_CASE("in-place products may read the tensor they overwrite") {
-  const Tensor a = integers({5, 5}, f32, 1), b = integers({5, 5}, f32, 2);
+  const Tensor a = matrix_integers({5, 5}, f32, 1), b = matrix_integers({5, 5}, f32, 2);
   const Tensor expected = addmm(a, a, a, {.beta = 3, .alpha = -1});
   const Tensor c = a.clone();
   addmm_(c, c, c, {.beta = 3, .alpha = -1});

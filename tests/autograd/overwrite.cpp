@@ -4,18 +4,14 @@
 #include <cmath>
 #include <limits>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
 namespace {
 
 using List = std::vector<double>;
-
-List values(const Tensor& x) { return x.to_vector<double>(); }
-
-Tensor ints(const List& list, DType dtype = i64) { return tensor(list, {.dtype = dtype}); }
 
 }  // namespace
 

@@ -5,19 +5,14 @@
 
 #include <mezzo.h>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
 namespace {
 
 using Values = std::vector<double>;
-
-constexpr double kInf = std::numeric_limits<double>::infinity(),
-                 kNan = std::numeric_limits<double>::quiet_NaN();
-
-Values values(const Tensor& x) { return x.to_vector<double>(); }
 
 /** Checks that the gradient of sum(f(x)) at `at` is `expected`, by the fused kernels and by the
  *  composite gradient. */

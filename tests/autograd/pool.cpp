@@ -2,19 +2,15 @@
 // realistic image sizes.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <mezzo.h>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
 namespace {
-
-const double kNan = std::numeric_limits<double>::quiet_NaN();
-const double kInf = std::numeric_limits<double>::infinity();
 
 using Values = std::vector<double>;
 

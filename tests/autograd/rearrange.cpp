@@ -4,18 +4,12 @@
 
 #include <limits>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
 namespace {
-
-Tensor counting(const Shape& shape, DType dtype = f32) {
-  return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape);
-}
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
 using List = std::vector<double>;
 

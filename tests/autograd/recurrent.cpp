@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "../../tensor/device/parallel.h"
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
@@ -28,10 +28,6 @@ std::vector<Tensor> list(const RecurrentWeights& w) {
   std::vector<Tensor> all{w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh};
   if (w.weight_hr.defined()) all.push_back(w.weight_hr);
   return all;
-}
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  return a.numel() == 0 ? 0 : amax(abs(a.to(f64) - b.to(f64))).item<double>();
 }
 
 }  // namespace

@@ -1,24 +1,21 @@
 // Reductions where the generated op tests do not reach: ties, nan, empty tensors, exactness,
 // threads, invalid arguments.
 #include <cmath>
-#include <limits>
 
 #include <mezzo.h>
 
 #include "../../tensor/device/parallel.h"
 #include "../support/same_bits.h"
+#include "support.h"
 
 using namespace mezzo;
 using testing::same_bits;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 /** Returns small integers without an obvious pattern: they and their sums are exact in every
  *  dtype. */
-Tensor integers(const Shape& shape, DType dtype, std::int64_t range = 7) {
+Tensor spread_integers(const Shape& shape, DType dtype, std::int64_t range = 7) {
   std::int64_t n = 1;
   for (const std::int64_t size : shape) n *= size;
   std::vector<double> values;
@@ -55,7 +52,7 @@ TEST_CASE("sums of integers are exact along every dimension of every size", "[re
     for (const Shape& shape : shapes) {
       INFO(name(dtype) << " " << str(shape));
       // Sums stay below 256, so that bf16 holds each of them.
-      Tensor x = integers(shape, i64, 2);
+      Tensor x = spread_integers(shape, i64, 2);
       x = (x - amin(x)).to(dtype);
       const std::vector<double> values = x.to_vector<double>();
       for (int dim = 0; dim < 3; ++dim) {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
@@ -14,12 +14,6 @@ namespace {
 
 using List = std::vector<double>;
 using Mode = InterpolateMode;
-
-List values(const Tensor& x) { return x.to_vector<double>(); }
-
-Tensor counting(const Shape& shape, DType dtype = f32) {
-  return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape);
-}
 
 }  // namespace
 

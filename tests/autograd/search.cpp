@@ -5,17 +5,14 @@
 #include <cmath>
 #include <limits>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
 namespace {
 
 using List = std::vector<double>;
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = HUGE_VAL;
-
-List values(const Tensor& x) { return x.to_vector<double>(); }
 
 }  // namespace
 

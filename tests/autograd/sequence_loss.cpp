@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
 
@@ -13,10 +13,6 @@ namespace {
 
 using List = std::vector<double>;
 using Lengths = std::vector<std::int64_t>;
-
-List values(const Tensor& x) { return x.to_vector<double>(); }
-
-Tensor ints(const List& list, const Shape& shape) { return tensor(list, shape, {.dtype = i64}); }
 
 }  // namespace
 

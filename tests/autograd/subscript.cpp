@@ -1,21 +1,10 @@
 // x[{...}], x.index({...}), assignment to them, and rows in a for loop.
 #include <mezzo.h>
 
-#include "../support/catch.h"
 #include "../support/throws.h"
+#include "support.h"
 
 using namespace mezzo;
-
-namespace {
-
-Tensor counting(const Shape& shape) {
-  Tensor x = arange(24.0).reshape(shape);
-  return x;
-}
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
-}  // namespace
 
 TEST_CASE("numbers, slices, None and Ellipsis select views as in Python", "[subscript]") {
   const Tensor x = counting({2, 3, 4});

@@ -221,10 +221,10 @@ std::string description() { return "cuBLASLt emulated on the host"; }
 namespace mezzo::emulator {
 
 namespace {
-EpilogueFault fault = EpilogueFault::none;
+EpilogueFault current_epilogue_fault = EpilogueFault::none;
 }
 
-EpilogueFault epilogue_fault() { return fault; }
-void set_epilogue_fault(EpilogueFault wanted) { fault = wanted; }
+EpilogueFault epilogue_fault() { return current_epilogue_fault; }
+void set_epilogue_fault(EpilogueFault wanted) { current_epilogue_fault = wanted; }
 
 }  // namespace mezzo::emulator

@@ -15,7 +15,7 @@ namespace {
 using op::Volume;
 
 /** Throws Fault for an invalid call, so that no fallback hides it. */
-void require(bool holds, const char* what) {
+void require_call(bool holds, const char* what) {
   if (!holds) throw emulator::Fault(std::string("cudnnBackendExecute: bad call: ") + what);
 }
 
@@ -26,7 +26,7 @@ struct HostCopy {
 
   HostCopy(const void* on_device, DType dtype, const Shape& shape, MemoryFormat format)
       : data(on_device), tensor(empty_tensor(shape, dtype, cpu, false, format)) {
-    require(data && emulator::is_device_memory(data), "an operand is not device memory");
+    require_call(data && emulator::is_device_memory(data), "an operand is not device memory");
   }
   HostCopy(const Volume& v, MemoryFormat format)
       : HostCopy(v.data, v.dtype, {v.batch, v.channels, v.size[0], v.size[1], v.size[2]}, format) {}
@@ -41,7 +41,7 @@ struct HostCopy {
   void write_back() const { std::memcpy(const_cast<void*>(data), tensor.raw_data(), bytes()); }
 };
 
-op::ConvAttrs attrs_of(const Convolution& c) {
+op::ConvAttrs conv_attrs(const Convolution& c) {
   const op::ConvGeometry& g = c.geometry;
   return {.dims = 3,
           .stride = g.stride,
@@ -55,7 +55,7 @@ using emulator::ConvolutionFault;
 ConvolutionFault convolution_fault = ConvolutionFault::none;
 
 /** Spoils a result as the fault demands. */
-void spoil(const Convolution& c, const Tensor& result) {
+void spoil_convolution(const Convolution& c, const Tensor& result) {
   if (convolution_fault == ConvolutionFault::none) return;
   visit_dtype(result.dtype(), [&]<class T>(std::type_identity<T>) {
     const std::int64_t n = result.numel();
@@ -72,30 +72,30 @@ void spoil(const Convolution& c, const Tensor& result) {
   });
 }
 
-void compute(const Convolution& c) {
+void compute_convolution(const Convolution& c) {
   using Wanted = Convolution::Wanted;
   const emulator::MemoryScope scope;
   const op::Extent& k = c.geometry.kernel;
   HostCopy x(c.x, c.format), y(c.y, c.format);
   HostCopy w(c.weight, c.x.dtype,
              {c.y.channels, c.x.channels / c.geometry.groups, k[0], k[1], k[2]}, c.format);
-  const op::ConvAttrs attrs = attrs_of(c);
+  const op::ConvAttrs attrs = conv_attrs(c);
   if (c.wanted == Wanted::y) {
     Tensor in[] = {x.fetch(), w.fetch(), {}};
     if (c.bias)
       in[2] = HostCopy(c.bias, c.x.dtype, {c.y.channels}, MemoryFormat::contiguous).fetch();
     op::Conv3d::cpu(in, {&y.tensor, 1}, attrs);
-    spoil(c, y.tensor);
+    spoil_convolution(c, y.tensor);
     y.write_back();
   } else if (c.wanted == Wanted::x) {
     const Tensor in[] = {y.fetch(), w.fetch(), {}};
     op::ConvTranspose3d::cpu(in, {&x.tensor, 1}, attrs);
-    spoil(c, x.tensor);
+    spoil_convolution(c, x.tensor);
     x.write_back();
   } else {
     const Tensor in[] = {x.fetch(), y.fetch()};
     op::ConvWeight::cpu(in, {&w.tensor, 1}, attrs);
-    spoil(c, w.tensor);
+    spoil_convolution(c, w.tensor);
     w.write_back();
   }
 }
@@ -122,10 +122,10 @@ std::optional<Choice> find_plan(const Convolution&, Device, int first) {
 }
 
 void execute(const Plan&, const Convolution& c, Device, runtime::Stream stream) {
-  require(c.x.dtype == c.y.dtype, "operands of two dtypes");
-  require(!c.bias || c.wanted == Convolution::Wanted::y, "a bias beside a gradient");
+  require_call(c.x.dtype == c.y.dtype, "operands of two dtypes");
+  require_call(!c.bias || c.wanted == Convolution::Wanted::y, "a bias beside a gradient");
   emulator::reach_stage(emulator::LibraryStage::execution, "cudnnBackendExecute");
-  emulator::submit({"cuDNN", 0, stream}, [c] { compute(c); });
+  emulator::submit({"cuDNN", 0, stream}, [c] { compute_convolution(c); });
 }
 
 std::string description() { return "cuDNN emulated on the host"; }
@@ -136,14 +136,14 @@ namespace mezzo::emulator {
 
 namespace {
 bool present = true;
-DnnFault fault = DnnFault::none;
+DnnFault current_dnn_fault = DnnFault::none;
 }  // namespace
 
 bool has_dnn() { return present; }
 void set_has_dnn(bool has) { present = has; }
 
-DnnFault dnn_fault() { return fault; }
-void set_dnn_fault(DnnFault wanted) { fault = wanted; }
+DnnFault dnn_fault() { return current_dnn_fault; }
+void set_dnn_fault(DnnFault wanted) { current_dnn_fault = wanted; }
 
 void set_convolution_fault(ConvolutionFault wanted) { gpu::dnn::convolution_fault = wanted; }
 

@@ -19,57 +19,59 @@ using emulator::AttentionFault;
 using Wanted = Attention::Wanted;
 using Numbers = std::vector<float>;
 
-AttentionFault fault = AttentionFault::none;
+AttentionFault attention_fault = AttentionFault::none;
 std::int64_t most_bytes = std::int64_t{256} << 20;
 
 /** Throws Fault for an invalid call, so that no fallback hides it. */
-void require(bool holds, const char* what) {
+void require_attention(bool holds, const char* what) {
   if (!holds) throw emulator::Fault(std::string("cudnnBackendExecute: bad call: ") + what);
 }
 
 bool whole_pieces(std::int64_t elements) { return elements > 0 && elements % 8 == 0; }
 
 void require_on_device(const void* data, const char* what) {
-  require(emulator::is_device_memory(data) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0,
-          what);
+  require_attention(
+      emulator::is_device_memory(data) && reinterpret_cast<std::uintptr_t>(data) % 16 == 0, what);
 }
 
-void check(const Attention::Rows& x) {
+void check_attention(const Attention::Rows& x) {
   require_on_device(x.data, "an operand is not 16-byte aligned device memory");
-  require(whole_pieces(x.entry) && whole_pieces(x.head) && whole_pieces(x.row),
-          "strides are not multiples of 16 bytes");
+  require_attention(whole_pieces(x.entry) && whole_pieces(x.head) && whole_pieces(x.row),
+                    "strides are not multiples of 16 bytes");
 }
 
-void check(const Attention& a) {
-  require(is_low(a.dtype), "the dtype is not 16-bit");
-  require(
+void check_attention(const Attention& a) {
+  require_attention(is_low(a.dtype), "the dtype is not 16-bit");
+  require_attention(
       whole_pieces(a.features) && a.features <= 128 && whole_pieces(a.values) && a.values <= 128,
       "rows are not multiples of 8 elements, or longer than 128");
-  require(a.heads % a.key_heads == 0, "heads is not a multiple of key_heads");
-  require(a.entries * a.heads * a.queries * a.keys > 0, "the problem is empty");
-  check(a.q);
-  check(a.k);
-  check(a.v);
-  check(a.y);
-  require(emulator::is_device_memory(a.log_sums), "the logarithms are not in device memory");
+  require_attention(a.heads % a.key_heads == 0, "heads is not a multiple of key_heads");
+  require_attention(a.entries * a.heads * a.queries * a.keys > 0, "the problem is empty");
+  check_attention(a.q);
+  check_attention(a.k);
+  check_attention(a.v);
+  check_attention(a.y);
+  require_attention(emulator::is_device_memory(a.log_sums),
+                    "the logarithms are not in device memory");
   if (a.bias.exists()) {
     require_on_device(a.bias.data, "the bias is not 16-byte aligned device memory");
     const auto broadcasts = [](std::int64_t size, std::int64_t all) {
       return size == 1 || size == all;
     };
-    require(broadcasts(a.bias.entries, a.entries) && broadcasts(a.bias.heads, a.heads) &&
-                broadcasts(a.bias.queries, a.queries),
-            "the sizes of the bias are not those of the scores");
-    require(a.bias_bytes() <= most_bytes, "the bias exceeds the limit");
+    require_attention(broadcasts(a.bias.entries, a.entries) && broadcasts(a.bias.heads, a.heads) &&
+                          broadcasts(a.bias.queries, a.queries),
+                      "the sizes of the bias are not those of the scores");
+    require_attention(a.bias_bytes() <= most_bytes, "the bias exceeds the limit");
   }
   if (a.drops) {
     require_on_device(a.kept, "the mask of dropout is not 16-byte aligned device memory");
-    require(2 * a.entries * a.heads * a.queries * a.pitch() <= most_bytes,
-            "the mask of dropout exceeds the limit");
+    require_attention(2 * a.entries * a.heads * a.queries * a.pitch() <= most_bytes,
+                      "the mask of dropout exceeds the limit");
   }
   if (a.wanted == Wanted::y) return;
-  require(a.heads == a.key_heads && a.keys > 1, "gradients of shared keys, or of a single key");
-  for (const Attention::Rows& x : {a.g, a.dq, a.dk, a.dv}) check(x);
+  require_attention(a.heads == a.key_heads && a.keys > 1,
+                    "gradients of shared keys, or of a single key");
+  for (const Attention::Rows& x : {a.g, a.dq, a.dk, a.dv}) check_attention(x);
 }
 
 float rounded(DType dtype, float x) {
@@ -147,7 +149,7 @@ class Head {
                     &q = q_[static_cast<std::size_t>(i)];
       const Numbers keeps = kept(i);
       const float offset = dot(g, load(a_.dtype, a_.y.data, row_of(a_.y, i), a_.values)) *
-                           (fault == AttentionFault::wrong_offsets ? 1.0f + keep : 1.0f);
+                           (attention_fault == AttentionFault::wrong_offsets ? 1.0f + keep : 1.0f);
       Numbers dq(static_cast<std::size_t>(a_.features), 0.0f);
       for (std::size_t j = 0; j < s.size(); ++j) {
         const float p = std::exp(s[j] - static_cast<const float*>(a_.log_sums)[row]);
@@ -184,7 +186,7 @@ class Head {
     const float* bias = nullptr;
     if (a_.bias.exists()) {
       // Without broadcasting, the rows after the first are read from beyond the bias.
-      const bool ignores = fault == AttentionFault::no_broadcast;
+      const bool ignores = attention_fault == AttentionFault::no_broadcast;
       const auto at = [](std::int64_t i, std::int64_t size) { return size == 1 ? 0 : i; };
       const Attention::Bias& b = a_.bias;
       if ((ignores && b.entries == 1 && entry_ > 0) || (ignores && b.heads == 1 && head_ > 0) ||
@@ -198,7 +200,7 @@ class Head {
     return scores_with(bias, query);
   }
   Numbers scores_with(const float* bias, std::int64_t query) const {
-    const std::int64_t shift = fault == AttentionFault::sees_one_more ? 1 : 0;
+    const std::int64_t shift = attention_fault == AttentionFault::sees_one_more ? 1 : 0;
     Numbers s;
     for (std::int64_t j = 0; j < a_.keys; ++j)
       s.push_back(a_.is_causal && j > query + shift
@@ -218,8 +220,8 @@ class Head {
   void spoil(Numbers& x) const {
     static int runs = 0;
     for (float& number : x) {
-      if (fault == AttentionFault::loses_nan && std::isnan(number)) number = 0;
-      if (fault == AttentionFault::varies && ++runs % 3 == 0) number *= 1.004f;
+      if (attention_fault == AttentionFault::loses_nan && std::isnan(number)) number = 0;
+      if (attention_fault == AttentionFault::varies && ++runs % 3 == 0) number *= 1.004f;
     }
   }
 
@@ -228,7 +230,7 @@ class Head {
   Matrix q_, k_, v_, g_;
 };
 
-void compute(const Attention& a) {
+void compute_attention(const Attention& a) {
   const emulator::MemoryScope scope;
   for (std::int64_t entry = 0; entry < a.entries; ++entry)
     for (std::int64_t head = 0; head < a.heads; ++head) {
@@ -251,12 +253,12 @@ std::optional<Choice> find_plan(const Attention& a, Device, int first) {
 }
 
 void execute(const Plan&, const Attention& a, Device, runtime::Stream stream) {
-  check(a);
-  if (fault == AttentionFault::fails)
+  check_attention(a);
+  if (attention_fault == AttentionFault::fails)
     fail<CudaError>("cudnnBackendExecute",
                     {.what = "the library failed", .got = "an internal error"});
   emulator::reach_stage(emulator::LibraryStage::execution, "cudnnBackendExecute");
-  emulator::submit({"cuDNN attention", 0, stream}, [a] { compute(a); });
+  emulator::submit({"cuDNN attention", 0, stream}, [a] { compute_attention(a); });
 }
 
 std::int64_t most_score_bytes() { return most_bytes; }
@@ -265,7 +267,7 @@ std::int64_t most_score_bytes() { return most_bytes; }
 
 namespace mezzo::emulator {
 
-void set_attention_fault(AttentionFault fault) { gpu::dnn::fault = fault; }
+void set_attention_fault(AttentionFault wanted) { gpu::dnn::attention_fault = wanted; }
 void set_most_score_bytes(std::int64_t bytes) { gpu::dnn::most_bytes = bytes; }
 
 }  // namespace mezzo::emulator

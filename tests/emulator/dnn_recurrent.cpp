@@ -19,13 +19,13 @@ using Backward = op::RecurrentLayerBackward;
 using Parameter = Backward::Parameter;
 
 /** Throws Fault for an invalid call, so that no fallback hides it. */
-void require(bool holds, const char* what) {
+void require_recurrent(bool holds, const char* what) {
   if (!holds) throw emulator::Fault(std::string("cudnnRNN: bad call: ") + what);
 }
 
 /** Gap between the parameters in bytes. They are also stored in an unusual order, so that code
  *  which assumes offsets fails. */
-constexpr std::int64_t kGap = 64;
+constexpr std::int64_t kParameterGap = 64;
 
 std::int64_t gates(const Recurrent& r) { return op::gates_of(r.kind); }
 bool projects(const Recurrent& r) { return r.size != r.hidden; }
@@ -40,14 +40,14 @@ std::int64_t bytes_of(const Shape& shape, DType dtype) {
   return checked_numel(shape, "cudnnRNN") * static_cast<std::int64_t>(item_size(dtype));
 }
 
-op::RecurrentAttrs attrs_of(const Recurrent& r) {
+op::RecurrentAttrs recurrent_attrs(const Recurrent& r) {
   return {.kind = r.kind, .keep = true, .lengths = {r.lengths.begin(), r.lengths.end()}};
 }
 
 /** Copies a device array to the host; undefined for null. */
 Tensor fetched(const void* data, const Shape& shape, DType dtype) {
   if (!data) return {};
-  require(emulator::is_device_memory(data), "an operand is not device memory");
+  require_recurrent(emulator::is_device_memory(data), "an operand is not device memory");
   const Tensor x = empty_tensor(shape, dtype, cpu);
   std::memcpy(x.raw_data(), data, static_cast<std::size_t>(bytes_of(shape, dtype)));
   return x;
@@ -78,7 +78,7 @@ std::array<Tensor, 8> operands(const Recurrent& r, const RecurrentSpaces& s,
 }
 
 /** Corrupts results as the fault demands. */
-void spoil(const Tensor& x, emulator::DnnFault fault) {
+void spoil_recurrent(const Tensor& x, emulator::DnnFault fault) {
   if (emulator::dnn_fault() != fault) return;
   visit_dtype(x.dtype(), [&]<class T>(std::type_identity<T>) {
     for (T& value : std::span(x.data<T>(), static_cast<std::size_t>(x.numel()))) {
@@ -98,14 +98,14 @@ template <std::size_t N> std::array<Tensor, N> results(const OutSpecs& specs) {
   return all;
 }
 
-void compute(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a) {
+void compute_recurrent(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a) {
   const emulator::MemoryScope scope;
   const std::array<Tensor, 8> in = operands(r, s, a);
-  const op::RecurrentAttrs attrs = attrs_of(r);
+  const op::RecurrentAttrs attrs = recurrent_attrs(r);
   std::array<Tensor, 4> out = results<4>(op::RecurrentLayer::infer(in, attrs));
   op::RecurrentLayer::cpu(in, out, attrs);
-  spoil(out[0], emulator::DnnFault::wrong_results);
-  spoil(out[0], emulator::DnnFault::hidden_nan);
+  spoil_recurrent(out[0], emulator::DnnFault::wrong_results);
+  spoil_recurrent(out[0], emulator::DnnFault::hidden_nan);
   write_back(out[0], a.y);
   write_back(out[1], a.h);
   write_back(out[2], a.c);
@@ -116,7 +116,7 @@ void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const Recur
                        const RecurrentGradients& g) {
   const emulator::MemoryScope scope;
   const std::array<Tensor, 8> given = operands(r, s, a);
-  const op::RecurrentAttrs attrs = attrs_of(r);
+  const op::RecurrentAttrs attrs = recurrent_attrs(r);
   const OutSpec kept = op::RecurrentLayer::infer(given, attrs).items[3];
   const std::array<Tensor, 11> in{given[0],
                                   given[1],
@@ -135,7 +135,7 @@ void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const Recur
                  weights, weights,      weights,      weights && projects(r)};
   std::array<Tensor, 4> out = results<4>(Backward::infer(in, back));
   Backward::cpu(in, out, back);
-  spoil(out[3], emulator::DnnFault::wrong_gradients);
+  spoil_recurrent(out[3], emulator::DnnFault::wrong_gradients);
   write_back(out[0], g.x);
   write_back(out[1], g.h0);
   write_back(out[2], g.c0);
@@ -147,8 +147,8 @@ void compute_gradients(const Recurrent& r, const RecurrentSpaces& s, const Recur
     if (!s.places[i]) continue;
     char* const to = static_cast<char*>(g.weights) + *s.places[i];
     const auto bytes = static_cast<std::size_t>(bytes_of(places[i].shape, r.dtype));
-    require(std::count(to, to + bytes, 0) == static_cast<std::ptrdiff_t>(bytes),
-            "the weight gradients are not 0 before accumulation");
+    require_recurrent(std::count(to, to + bytes, 0) == static_cast<std::ptrdiff_t>(bytes),
+                      "the weight gradients are not 0 before accumulation");
     std::memcpy(to,
                 static_cast<const char*>(out[3].raw_data()) +
                     places[i].offset * static_cast<std::int64_t>(item_size(r.dtype)),
@@ -168,7 +168,7 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device) {
   for (const Parameter p :
        {Parameter::kDbhh, Parameter::kDwih, Parameter::kDwhr, Parameter::kDbih, Parameter::kDwhh}) {
     if (p == Parameter::kDwhr && !projects(r)) continue;
-    spaces.weights += kGap;
+    spaces.weights += kParameterGap;
     spaces.places[p] = spaces.weights;
     spaces.weights += bytes_of(shapes[p], r.dtype);
   }
@@ -182,15 +182,15 @@ std::optional<RecurrentSpaces> recurrent_spaces(const Recurrent& r, Device) {
 
 bool run(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a, Device,
          runtime::Stream stream) {
-  require(a.x && a.weights && a.y && a.h, "an array is missing");
+  require_recurrent(a.x && a.weights && a.y && a.h, "an array is missing");
   emulator::reach_stage(emulator::LibraryStage::execution, "cudnnRNNForward");
-  emulator::submit({"cuDNN", 0, stream}, [=] { compute(r, s, a); });
+  emulator::submit({"cuDNN", 0, stream}, [=] { compute_recurrent(r, s, a); });
   return true;
 }
 
 bool differentiate(const Recurrent& r, const RecurrentSpaces& s, const RecurrentArrays& a,
                    const RecurrentGradients& g, Device, runtime::Stream stream) {
-  require(a.x && a.weights && a.y && a.reserve && g.gy && g.x, "an array is missing");
+  require_recurrent(a.x && a.weights && a.y && a.reserve && g.gy && g.x, "an array is missing");
   emulator::reach_stage(emulator::LibraryStage::execution, "cudnnRNNBackwardData_v8");
   emulator::submit({"cuDNN", 0, stream}, [=] { compute_gradients(r, s, a, g); });
   return true;

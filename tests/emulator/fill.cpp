@@ -18,7 +18,7 @@ namespace mezzo::emulator {
 
 namespace {
 
-FillLog* open_log = nullptr;
+FillLog* open_fill_log = nullptr;
 int dry_runs = 0;
 
 /** Returns the functions of a program file by their offset. Kernels have internal linkage and so
@@ -111,17 +111,17 @@ std::int64_t Launch::resident_threads() const {
   return threads * std::min({blocks_of_one, kBlocks, kThreads / threads});
 }
 
-FillLog::FillLog() : outer_(std::exchange(open_log, this)) {}
-FillLog::~FillLog() { open_log = outer_; }
+FillLog::FillLog() : outer_(std::exchange(open_fill_log, this)) {}
+FillLog::~FillLog() { open_fill_log = outer_; }
 
 DryRun::DryRun() { ++dry_runs; }
 DryRun::~DryRun() { --dry_runs; }
 bool DryRun::is_on() { return dry_runs > 0; }
 
 void log_fill(const void* kernel, std::int64_t blocks, std::int64_t threads) {
-  if (!open_log) return;
+  if (!open_fill_log) return;
   const Names names = name_of(kernel);
-  open_log->launches.push_back({names.plain, blocks, threads, names.instance});
+  open_fill_log->launches.push_back({names.plain, blocks, threads, names.instance});
 }
 
 }  // namespace mezzo::emulator

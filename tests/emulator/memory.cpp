@@ -19,16 +19,16 @@ namespace mezzo::emulator {
 namespace {
 
 constexpr std::size_t kRange = std::size_t{64} << 30;  // of addresses
-constexpr std::size_t kGap = 256;                      // between blocks; preserves their alignment
+constexpr std::size_t kBlockGap = 256;                 // between blocks; preserves their alignment
 // The memory is closed after one scope in kClosings; less often if it exceeds kCheapBytes.
 constexpr std::uint64_t kClosings = 509;
 constexpr std::size_t kCheapBytes = std::size_t{1} << 20;
 constexpr unsigned char kGuard = 0xA7;  // fills the unused part of a block
 
-class Memory {
+class DeviceMemory {
  public:
-  static Memory& memory() {
-    static Memory& only = *new Memory;
+  static DeviceMemory& memory() {
+    static DeviceMemory& only = *new DeviceMemory;
     return only;
   }
 
@@ -59,7 +59,8 @@ class Memory {
 
   void* take(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
-    const std::size_t room = (std::max<std::size_t>(bytes, 1) + kGap - 1) / kGap * kGap + kGap;
+    const std::size_t room =
+        (std::max<std::size_t>(bytes, 1) + kBlockGap - 1) / kBlockGap * kBlockGap + kBlockGap;
     if (taken_ + bytes > size_) return nullptr;
     char* block = find(room);
     if (!block) return nullptr;
@@ -122,7 +123,7 @@ class Memory {
     std::size_t bytes = 0, used = 0, room = 0;
   };
 
-  Memory() {
+  DeviceMemory() {
     void* range =
         mmap(nullptr, kRange, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) throw std::bad_alloc();
@@ -216,26 +217,28 @@ bool is_pinned_memory(const void* address) {
 }
 void set_pinned_size(std::size_t bytes) { pinned_size = bytes; }
 
-MemoryScope::MemoryScope() { Memory::memory().open(); }
-MemoryScope::~MemoryScope() { Memory::memory().close(); }
+MemoryScope::MemoryScope() { DeviceMemory::memory().open(); }
+MemoryScope::~MemoryScope() { DeviceMemory::memory().close(); }
 
-void close_memory() { Memory::memory().close_now(); }
-void close_memory_after_scopes(bool every) { Memory::memory().closes_after_every_scope_ = every; }
-bool is_device_memory(const void* address) { return Memory::memory().holds(address); }
-void* take_memory(std::size_t bytes) { return Memory::memory().take(bytes); }
-void give_memory(void* block) noexcept { Memory::memory().give(block); }
-std::size_t memory_taken() { return Memory::memory().taken_; }
-std::size_t memory_size() { return Memory::memory().size_; }
-void set_memory_size(std::size_t bytes) { Memory::memory().size_ = bytes; }
+void close_memory() { DeviceMemory::memory().close_now(); }
+void close_memory_after_scopes(bool every) {
+  DeviceMemory::memory().closes_after_every_scope_ = every;
+}
+bool is_device_memory(const void* address) { return DeviceMemory::memory().holds(address); }
+void* take_memory(std::size_t bytes) { return DeviceMemory::memory().take(bytes); }
+void give_memory(void* block) noexcept { DeviceMemory::memory().give(block); }
+std::size_t memory_taken() { return DeviceMemory::memory().taken_; }
+std::size_t memory_size() { return DeviceMemory::memory().size_; }
+void set_memory_size(std::size_t bytes) { DeviceMemory::memory().size_ = bytes; }
 void mark_used(void* block, std::size_t block_bytes, std::size_t bytes) {
-  Memory::memory().use(block, block_bytes, bytes);
+  DeviceMemory::memory().use(block, block_bytes, bytes);
 }
 void mark_used_as_is(void* block, std::size_t block_bytes) {
-  Memory::memory().use_as_is(block, block_bytes);
+  DeviceMemory::memory().use_as_is(block, block_bytes);
 }
 void mark_unused(void* block, std::size_t block_bytes) {
-  Memory::memory().rest(block, block_bytes);
+  DeviceMemory::memory().rest(block, block_bytes);
 }
-std::int64_t overrun_blocks() { return Memory::memory().overruns_; }
+std::int64_t overrun_blocks() { return DeviceMemory::memory().overruns_; }
 
 }  // namespace mezzo::emulator

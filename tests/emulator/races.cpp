@@ -28,7 +28,7 @@ struct Byte {
   Access written, read;
 };
 
-struct Memory {
+struct WatchedMemory {
   const char* name = "";
   std::uintptr_t begin = 0;
   std::size_t bytes = 0;
@@ -37,8 +37,8 @@ struct Memory {
 
 std::uint64_t epoch = 1;
 std::uint32_t turns[1024];
-std::vector<Memory> memories;  // of the running block
-std::uintptr_t low = 0;        // range that contains all of them
+std::vector<WatchedMemory> memories;  // of the running block
+std::uintptr_t low = 0;               // range that contains all of them
 std::size_t span = 0;
 
 /** Returns the shadow of a piece of memory. It is never freed, as the memory itself. */
@@ -63,7 +63,7 @@ bool any_unordered(const Access& readers) {
   return readers.lane / kWarp != lane / kWarp || readers.turn >= turns[lane];
 }
 
-void report(const Memory& memory, std::size_t at, const Access& other, const char* what) {
+void report(const WatchedMemory& memory, std::size_t at, const Access& other, const char* what) {
   std::string text = "threads " + std::to_string(other.lane) + " and " + std::to_string(lane) +
                      " touch byte " + std::to_string(at) + " of shared memory `" + memory.name +
                      "` without a barrier between, and " + what;
@@ -82,7 +82,7 @@ void note_reader(Access& read) {
   }
 }
 
-void touch_byte(const Memory& memory, std::size_t at, bool writes) {
+void touch_byte(const WatchedMemory& memory, std::size_t at, bool writes) {
   Byte& byte = memory.shadow[at];
   const bool atomic = here.atomic;
   if (is_unordered(byte.written) && !(atomic && byte.written.atomic))
@@ -98,7 +98,7 @@ void touch_byte(const Memory& memory, std::size_t at, bool writes) {
 }
 
 void touch_shared(std::uintptr_t address, std::size_t bytes, bool writes) {
-  for (Memory& memory : memories) {
+  for (WatchedMemory& memory : memories) {
     const std::size_t at = address - memory.begin;
     if (at >= memory.bytes) continue;
     if (!memory.shadow) memory.shadow = shadow_of(memory.begin, memory.bytes);

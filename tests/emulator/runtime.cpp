@@ -65,7 +65,7 @@ std::vector<std::string>& ranges() {
 
 namespace {
 
-LaunchLog* open_log = nullptr;
+LaunchLog* open_launch_log = nullptr;
 
 /** Returns a name such as "softmax.cu:40". */
 std::string text_of(WorkName name) {
@@ -76,8 +76,8 @@ std::string text_of(WorkName name) {
 
 }  // namespace
 
-LaunchLog::LaunchLog() : outer_(std::exchange(open_log, this)) {}
-LaunchLog::~LaunchLog() { open_log = outer_; }
+LaunchLog::LaunchLog() : outer_(std::exchange(open_launch_log, this)) {}
+LaunchLog::~LaunchLog() { open_launch_log = outer_; }
 
 namespace {
 
@@ -175,7 +175,7 @@ void submit(WorkName name, std::function<void()> work) {
   refuse_legacy_in_capture("kernel launch", name.stream, {name.what, name.line});
   do_or_keep(name.stream, [name, work = std::move(work)] {
     ++counters().launches;
-    if (open_log) open_log->names.push_back(text_of(name));
+    if (open_launch_log) open_launch_log->names.push_back(text_of(name));
     if (name.line == 0 && DryRun::is_on()) return;  // run_grid() skips kernels after logging them
     try {
       work();

@@ -40,33 +40,33 @@ struct Open {
   }
 };
 
-Open* open_log = nullptr;
+Open* open_sector_log = nullptr;
 
 }  // namespace
 
-SectorLog::SectorLog() { open_log = new Open; }
+SectorLog::SectorLog() { open_sector_log = new Open; }
 SectorLog::~SectorLog() {
-  delete open_log;
-  open_log = nullptr;
+  delete open_sector_log;
+  open_sector_log = nullptr;
 }
 Traffic SectorLog::loads() const {
-  open_log->end_block();
-  return open_log->loads;
+  open_sector_log->end_block();
+  return open_sector_log->loads;
 }
 Traffic SectorLog::stores() const {
-  open_log->end_block();
-  return open_log->stores;
+  open_sector_log->end_block();
+  return open_sector_log->stores;
 }
 
 void sectors::begin_block() {
-  if (open_log) open_log->end_block();
+  if (open_sector_log) open_sector_log->end_block();
 }
 
 void sectors::touch(const void* code, const void* address, std::size_t bytes, bool writes) {
-  if (!open_log || !is_device_memory(address)) return;
+  if (!open_sector_log || !is_device_memory(address)) return;
   const unsigned thread = here.thread.x;
-  const std::int64_t execution = open_log->executed[{code, thread}]++;
-  Request& request = open_log->requests[{code, thread / kWarp, execution}];
+  const std::int64_t execution = open_sector_log->executed[{code, thread}]++;
+  Request& request = open_sector_log->requests[{code, thread / kWarp, execution}];
   request.writes = writes;
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   for (std::uintptr_t at = begin; at < begin + bytes; ++at)

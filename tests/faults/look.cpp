@@ -21,7 +21,7 @@ namespace {
 
 /** Omits the location of the first non-finite element, which is not searched for when memory is
  *  short. */
-void look(State& state, const std::vector<amp::ScaleEvent>& events) {
+void look_at_events(State& state, const std::vector<amp::ScaleEvent>& events) {
   for (const amp::ScaleEvent& event : events)
     state["events"] +=
         str(event.step, " ", event.old_scale, " ", event.new_scale, " ", name(event.reason), "; ");
@@ -76,12 +76,12 @@ void look(State& state, const optim::Optimizer& optimizer) {
 void look(State& state, const amp::Session& session) {
   for (const auto& [name, fields] : session.state_dict())
     for (const auto& [field, number] : fields) look(state, name + " " + field, number);
-  look(state, const_cast<amp::Session&>(session).loss_scaler().events());
+  look_at_events(state, const_cast<amp::Session&>(session).loss_scaler().events());
 }
 
 void look(State& state, const amp::GradScaler& scaler) {
   for (const auto& [field, number] : scaler.state_dict()) look(state, "scaler " + field, number);
-  look(state, scaler.events());
+  look_at_events(state, scaler.events());
   look(state, "scaler is amid an iteration", scaler.amid_iteration());
 }
 

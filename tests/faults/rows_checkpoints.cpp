@@ -42,8 +42,8 @@ struct Stopped {
   }
 };
 
-void add(std::vector<Row>& rows, const std::string& name, const trainings::Kind& kind,
-         const std::function<void(Stopped&)>& call) {
+void add_stopped(std::vector<Row>& rows, const std::string& name, const trainings::Kind& kind,
+                 const std::function<void(Stopped&)>& call) {
   rows.push_back({name, [=] {
                     const auto made = std::make_shared<Stopped>(kind);
                     return Subject{[=] { call(*made); }, [=] { return made->state(); }};
@@ -58,11 +58,11 @@ void add_checkpoints(std::vector<Row>& rows) {
   surfaces.push_back("scaler");
   for (const char* surface : surfaces) {
     const trainings::Kind kind{.net = "conv", .surface = surface};
-    add(rows, str("load_checkpoint at ", surface), kind, load);
-    add(rows, str("save_checkpoint at ", surface), kind,
-        [](Stopped& s) { amp::save_checkpoint(s.directory.path(), s.run->parts()); });
+    add_stopped(rows, str("load_checkpoint at ", surface), kind, load);
+    add_stopped(rows, str("save_checkpoint at ", surface), kind,
+                [](Stopped& s) { amp::save_checkpoint(s.directory.path(), s.run->parts()); });
   }
-  add(rows, "load_checkpoint of a word net", {.net = "word", .surface = "O2"}, load);
+  add_stopped(rows, "load_checkpoint of a word net", {.net = "word", .surface = "O2"}, load);
 }
 
 /** Adds rows on data loaders; `prepare` reads the batches that come before the call. */

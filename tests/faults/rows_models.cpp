@@ -25,7 +25,8 @@ struct Model {
   }
 };
 
-void add(std::vector<Row>& rows, const std::string& name, const std::function<void(Model&)>& call) {
+void add_model(std::vector<Row>& rows, const std::string& name,
+               const std::function<void(Model&)>& call) {
   rows.push_back({name, [=] {
                     const auto made = std::make_shared<Model>();
                     return Subject{[=] { call(*made); }, [=] { return made->state(); }};
@@ -44,20 +45,22 @@ nn::StateDict other_values(DType dtype) {
 
 void add_conversions(std::vector<Row>& rows) {
   for (const DType dtype : {f16, f64})
-    add(rows, str("Module.to ", name(dtype)), [=](Model& m) { m.net.to(dtype); });
-  add(rows, "Module.to channels_last", [](Model& m) { m.net.to(MemoryFormat::channels_last); });
-  add(rows, "Module.requires_grad_", [](Model& m) { m.net.requires_grad_(false); });
-  add(rows, "Module.eval", [](Model& m) { m.net.eval(); });
-  add(rows, "Module.zero_grad", [](Model& m) { m.net.zero_grad(); });
-  add(rows, "Module.zero_grad to zeros", [](Model& m) { m.net.zero_grad(false); });
-  add(rows, "Module.state_dict", [](Model& m) { (void)m.net.state_dict(); });
-  add(rows, "a batch norm in training",
-      [](Model& m) { (void)m.net.bn(nets::wave({4, 4, 2, 2}, 1)); });
-  add(rows, "add_parameter", [](Model& m) { m.net.add_parameter("more", nets::wave({2}, 1)); });
-  add(rows, "add_buffer", [](Model& m) { m.net.add_buffer("more", nets::wave({2}, 1)); });
-  add(rows, "add", [](Model& m) { m.net.add("more", nn::BatchNorm1d{2}); });
-  add(rows, "Sequential",
-      [](Model&) { nn::Sequential s{nn::Linear{2, 3}, nn::ReLU{}, nn::Dropout{0.5}}; });
+    add_model(rows, str("Module.to ", name(dtype)), [=](Model& m) { m.net.to(dtype); });
+  add_model(rows, "Module.to channels_last",
+            [](Model& m) { m.net.to(MemoryFormat::channels_last); });
+  add_model(rows, "Module.requires_grad_", [](Model& m) { m.net.requires_grad_(false); });
+  add_model(rows, "Module.eval", [](Model& m) { m.net.eval(); });
+  add_model(rows, "Module.zero_grad", [](Model& m) { m.net.zero_grad(); });
+  add_model(rows, "Module.zero_grad to zeros", [](Model& m) { m.net.zero_grad(false); });
+  add_model(rows, "Module.state_dict", [](Model& m) { (void)m.net.state_dict(); });
+  add_model(rows, "a batch norm in training",
+            [](Model& m) { (void)m.net.bn(nets::wave({4, 4, 2, 2}, 1)); });
+  add_model(rows, "add_parameter",
+            [](Model& m) { m.net.add_parameter("more", nets::wave({2}, 1)); });
+  add_model(rows, "add_buffer", [](Model& m) { m.net.add_buffer("more", nets::wave({2}, 1)); });
+  add_model(rows, "add", [](Model& m) { m.net.add("more", nn::BatchNorm1d{2}); });
+  add_model(rows, "Sequential",
+            [](Model&) { nn::Sequential s{nn::Linear{2, 3}, nn::ReLU{}, nn::Dropout{0.5}}; });
 }
 
 void add_loads(std::vector<Row>& rows) {
@@ -152,7 +155,7 @@ void add_averages(std::vector<Row>& rows) {
  *  fail. */
 void add_refusals(std::vector<Row>& rows) {
   const auto refused = [&](const char* name, const std::function<void(Model&)>& call) {
-    add(rows, str("refused: ", name), [=](Model& m) {
+    add_model(rows, str("refused: ", name), [=](Model& m) {
       try {
         call(m);
       } catch (const Error&) {}

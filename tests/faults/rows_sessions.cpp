@@ -10,13 +10,13 @@ namespace faults {
 namespace {
 
 /** A net and its optimizer with gradients, and a session where a level is given. */
-struct Trained {
+struct TrainedSession {
   conv_net::ConvNet net;
   optimizers::Made optimizer;
   std::optional<amp::Session> session;
   Tensor loss;
 
-  explicit Trained(const optimizers::Kind& kind) : optimizer(kind.make(net.parameters())) {
+  explicit TrainedSession(const optimizers::Kind& kind) : optimizer(kind.make(net.parameters())) {
     net.bn.eval();  // so that a forward pass changes no statistics
   }
 
@@ -43,22 +43,22 @@ struct Trained {
   }
 };
 
-using Call = std::function<void(Trained&)>;
+using SessionCall = std::function<void(TrainedSession&)>;
 
-Row row(const std::string& name, const Call& prepare, const Call& call,
-        const optimizers::Kind& kind = optimizers::kinds()[2]) {
-  return trained_row<Trained>(name, prepare, call, kind);
+Row session_row(const std::string& name, const SessionCall& prepare, const SessionCall& call,
+                const optimizers::Kind& kind = optimizers::kinds()[2]) {
+  return trained_row<TrainedSession>(name, prepare, call, kind);
 }
 
 // ---- how rows are prepared ----------------------------------------------------------------------
 
-Call begun(const char* level) {
-  return [=](Trained& t) { t.initialize(level); };
+SessionCall begun(const char* level) {
+  return [=](TrainedSession& t) { t.initialize(level); };
 }
 
 /** Prepares a session after one step, with gradients for the next. */
-Call trained(const char* level) {
-  return [=](Trained& t) {
+SessionCall trained(const char* level) {
+  return [=](TrainedSession& t) {
     t.initialize(level);
     t.backward();
     t.optimizer->step();
@@ -67,16 +67,16 @@ Call trained(const char* level) {
 }
 
 /** The same, with parameters written to after the step. */
-Call written(const char* level) {
-  return [=](Trained& t) {
+SessionCall written(const char* level) {
+  return [=](TrainedSession& t) {
     trained(level)(t);
     const NoGrad no_grad;
     for (const Tensor& p : t.net.parameters()) mul_(p.detach(), 0.5);
   };
 }
 
-std::shared_ptr<Trained> make_trained(const char* level) {
-  const auto made = std::make_shared<Trained>(optimizers::kinds()[2]);
+std::shared_ptr<TrainedSession> make_trained(const char* level) {
+  const auto made = std::make_shared<TrainedSession>(optimizers::kinds()[2]);
   trained(level)(*made);
   return made;
 }
@@ -84,78 +84,79 @@ std::shared_ptr<Trained> make_trained(const char* level) {
 // ---- the rows of a level ------------------------------------------------------------------------
 
 void add_initialize(std::vector<Row>& rows, const char* level) {
-  const Call nothing = [](Trained&) {};
-  rows.push_back(row(str("initialize at ", level), nothing, begun(level)));
-  rows.push_back(row(
-      str("initialize with gradients at ", level), [](Trained& t) { t.new_loss().backward(); },
-      begun(level)));
-  rows.push_back(row(
+  const SessionCall nothing = [](TrainedSession&) {};
+  rows.push_back(session_row(str("initialize at ", level), nothing, begun(level)));
+  rows.push_back(session_row(
+      str("initialize with gradients at ", level),
+      [](TrainedSession& t) { t.new_loss().backward(); }, begun(level)));
+  rows.push_back(session_row(
       str("initialize after steps at ", level),
-      [](Trained& t) {
+      [](TrainedSession& t) {
         t.new_loss().backward();
         t.optimizer->step();
       },
       begun(level)));
-  rows.push_back(row(str("initialize without an optimizer at ", level), nothing, [=](Trained& t) {
-    t.session.emplace(amp::initialize(t.net, nets::quiet(level)));
-  }));
+  rows.push_back(session_row(
+      str("initialize without an optimizer at ", level), nothing,
+      [=](TrainedSession& t) { t.session.emplace(amp::initialize(t.net, nets::quiet(level))); }));
 }
 
 void add_close(std::vector<Row>& rows, const char* level) {
-  const Call close = [](Trained& t) { t.session->close(); };
-  rows.push_back(row(str("close at ", level), begun(level), close));
-  rows.push_back(row(str("close after a step at ", level), trained(level), close));
-  rows.push_back(row(str("close after a write at ", level), written(level), close));
+  const SessionCall close = [](TrainedSession& t) { t.session->close(); };
+  rows.push_back(session_row(str("close at ", level), begun(level), close));
+  rows.push_back(session_row(str("close after a step at ", level), trained(level), close));
+  rows.push_back(session_row(str("close after a write at ", level), written(level), close));
 }
 
 void add_scopes(std::vector<Row>& rows, const char* level) {
-  const Call scope = [](Trained& t) { t.backward(); };
-  rows.push_back(row(str("a scope at ", level), trained(level), scope));
-  rows.push_back(row(str("a scope that overflows at ", level), trained(level),
-                     [](Trained& t) { t.backward(1e30); }));
-  rows.push_back(row(str("a first scope at ", level), begun(level), scope));
+  const SessionCall scope = [](TrainedSession& t) { t.backward(); };
+  rows.push_back(session_row(str("a scope at ", level), trained(level), scope));
+  rows.push_back(session_row(str("a scope that overflows at ", level), trained(level),
+                             [](TrainedSession& t) { t.backward(1e30); }));
+  rows.push_back(session_row(str("a first scope at ", level), begun(level), scope));
 }
 
-void add_steps(std::vector<Row>& rows, const char* level) {
-  const Call step = [](Trained& t) { t.optimizer->step(); };
-  rows.push_back(row(
+void add_session_steps(std::vector<Row>& rows, const char* level) {
+  const SessionCall step = [](TrainedSession& t) { t.optimizer->step(); };
+  rows.push_back(session_row(
       str("a first step at ", level),
-      [=](Trained& t) {
+      [=](TrainedSession& t) {
         t.initialize(level);
         t.backward();
       },
       step));
-  rows.push_back(row(
+  rows.push_back(session_row(
       str("a skipped step at ", level),
-      [=](Trained& t) {
+      [=](TrainedSession& t) {
         trained(level)(t);
         t.backward(1e30);
       },
       step));
-  rows.push_back(row(str("a step after a write at ", level), written(level), step));
+  rows.push_back(session_row(str("a step after a write at ", level), written(level), step));
 }
 
 void add_small_calls(std::vector<Row>& rows, const char* level) {
-  const auto add = [&](const char* name, const Call& call) {
-    rows.push_back(row(str(name, " at ", level), trained(level), call));
+  const auto add = [&](const char* name, const SessionCall& call) {
+    rows.push_back(session_row(str(name, " at ", level), trained(level), call));
   };
-  rows.push_back(
-      row(str("explain at ", level), begun(level), [](Trained& t) { (void)t.session->explain(); }));
-  add("zero_grad", [](Trained& t) { t.optimizer->zero_grad(); });
-  add("zero_grad to zeros", [](Trained& t) { t.optimizer->zero_grad(false); });
-  add("master_params", [](Trained& t) { (void)amp::master_params(*t.optimizer); });
+  rows.push_back(session_row(str("explain at ", level), begun(level),
+                             [](TrainedSession& t) { (void)t.session->explain(); }));
+  add("zero_grad", [](TrainedSession& t) { t.optimizer->zero_grad(); });
+  add("zero_grad to zeros", [](TrainedSession& t) { t.optimizer->zero_grad(false); });
+  add("master_params", [](TrainedSession& t) { (void)amp::master_params(*t.optimizer); });
   add("clip_grad_norm of masters",
-      [](Trained& t) { optim::clip_grad_norm(amp::master_params(*t.optimizer), 1e-3); });
-  add("add_param_group", [](Trained& t) {
+      [](TrainedSession& t) { optim::clip_grad_norm(amp::master_params(*t.optimizer), 1e-3); });
+  add("add_param_group", [](TrainedSession& t) {
     dynamic_cast<optim::Adam&>(*t.optimizer)
         .add_param_group({nets::wave({3}, 1).to(f16).requires_grad_()}, {.lr = 0.5});
   });
 }
 
-void add_loads(std::vector<Row>& rows, const char* level) {
-  rows.push_back(row(str("Session.load_state_dict at ", level), trained(level), [](Trained& t) {
-    t.session->load_state_dict({{"loss_scaler0", {{"loss_scale", 512}, {"unskipped", 7}}}});
-  }));
+void add_session_loads(std::vector<Row>& rows, const char* level) {
+  rows.push_back(
+      session_row(str("Session.load_state_dict at ", level), trained(level), [](TrainedSession& t) {
+        t.session->load_state_dict({{"loss_scaler0", {{"loss_scale", 512}, {"unskipped", 7}}}});
+      }));
   rows.push_back({str("Module.load_state_dict at ", level), [=] {
                     const conv_net::ConvNet other;
                     other(nets::wave({4, 2, 6, 6}, 2));
@@ -176,7 +177,7 @@ void add_loads(std::vector<Row>& rows, const char* level) {
                   }});
 }
 
-void add_averages(std::vector<Row>& rows, const char* level) {
+void add_session_averages(std::vector<Row>& rows, const char* level) {
   rows.push_back({str("ema.update at ", level), [=] {
                     const auto made = make_trained(level);
                     const auto ema = std::make_shared<nn::ExponentialMovingAverage>(
@@ -208,21 +209,22 @@ void add_averages(std::vector<Row>& rows, const char* level) {
 
 void add_optimizers(std::vector<Row>& rows) {
   for (const optimizers::Kind& kind : optimizers::kinds()) {
-    const Call scoped = [](Trained& t) {
+    const SessionCall scoped = [](TrainedSession& t) {
       t.initialize("O2");
       t.backward();
     };
-    rows.push_back(row(
-        str("initialize ", kind.name), [](Trained&) {}, [](Trained& t) { t.initialize("O2"); },
+    rows.push_back(session_row(
+        str("initialize ", kind.name), [](TrainedSession&) {},
+        [](TrainedSession& t) { t.initialize("O2"); }, kind));
+    rows.push_back(session_row(
+        str("a step at O2 of ", kind.name), scoped, [](TrainedSession& t) { t.optimizer->step(); },
         kind));
-    rows.push_back(row(
-        str("a step at O2 of ", kind.name), scoped, [](Trained& t) { t.optimizer->step(); }, kind));
-    rows.push_back(row(
-        str("a second scope at O2 of ", kind.name), scoped, [](Trained& t) { t.backward(); },
+    rows.push_back(session_row(
+        str("a second scope at O2 of ", kind.name), scoped, [](TrainedSession& t) { t.backward(); },
         kind));
-    rows.push_back(row(
+    rows.push_back(session_row(
         str("a third step at O2 of ", kind.name),
-        [](Trained& t) {
+        [](TrainedSession& t) {
           t.initialize("O2");
           for (int i = 0; i < 2; ++i) {
             t.backward();
@@ -230,7 +232,7 @@ void add_optimizers(std::vector<Row>& rows) {
           }
           t.backward();
         },
-        [](Trained& t) { t.optimizer->step(); }, kind));
+        [](TrainedSession& t) { t.optimizer->step(); }, kind));
   }
 }
 
@@ -242,10 +244,10 @@ std::vector<Row> session_rows() {
     add_initialize(rows, level);
     add_close(rows, level);
     add_scopes(rows, level);
-    add_steps(rows, level);
+    add_session_steps(rows, level);
     add_small_calls(rows, level);
-    add_loads(rows, level);
-    add_averages(rows, level);
+    add_session_loads(rows, level);
+    add_session_averages(rows, level);
   }
   add_optimizers(rows);
   return rows;

@@ -95,7 +95,7 @@ void compare_gradients(const Case& c, const Stored& stored, const Tensors& x, co
   }
 }
 
-void compare(const Case& c, const Stored& stored, DType dtype) {
+void compare_op(const Case& c, const Stored& stored, DType dtype) {
   INFO(c.name << " in " << name(dtype));
   Tensors x;
   while (const Tensor* operand = find(stored, str("x", x.size()))) {
@@ -125,7 +125,7 @@ TEST_CASE("values and gradients match PyTorch", "[golden]") {
   for (const Case& c : all_cases())
     for (const DType dtype : {f64, f32})
       if (const auto stored = stored_cases().find(c.name); stored != stored_cases().end())
-        compare(c, stored->second, dtype);
+        compare_op(c, stored->second, dtype);
 }
 
 TEST_CASE("each golden case is stored, and each stored one is called", "[golden]") {

@@ -16,7 +16,7 @@ namespace {
 using namespace mezzo;
 
 /** The contents of the file that layers.py wrote. */
-struct Stored {
+struct StoredLayers {
   std::map<std::string, Tensor> tensors;
   TensorMetadata keys;
 
@@ -26,10 +26,10 @@ struct Stored {
   }
 };
 
-const Stored& stored() {
-  static const Stored all = [] {
+const StoredLayers& stored_layers() {
+  static const StoredLayers all = [] {
     LoadedTensors loaded = load_tensors(str(folder(), "/layers.safetensors"));
-    Stored out;
+    StoredLayers out;
     for (auto& [name, x] : loaded.tensors) out.tensors[name] = x;
     out.keys = std::move(loaded.metadata);
     return out;
@@ -38,7 +38,7 @@ const Stored& stored() {
 }
 
 /** Describes the first difference; empty where the tensors agree within the tolerance. */
-std::string difference(const Tensor& got, const Tensor& wanted, bool in_f64) {
+std::string layer_difference(const Tensor& got, const Tensor& wanted, bool in_f64) {
   if (!(got.shape() == wanted.shape())) return str("is ", str(got), ", PyTorch has ", str(wanted));
   const std::vector<double> a = values(got.detach()), b = values(wanted);
   const double tolerance = in_f64 ? 1e-10 : 2e-4;
@@ -48,11 +48,11 @@ std::string difference(const Tensor& got, const Tensor& wanted, bool in_f64) {
   return "";
 }
 
-void compare(const std::string& name, const Tensor& got, bool in_f64) {
+void compare_tensor(const std::string& name, const Tensor& got, bool in_f64) {
   INFO(name);
-  const Tensor* wanted = stored().find(name);
+  const Tensor* wanted = stored_layers().find(name);
   REQUIRE(wanted);
-  CHECK(difference(got, *wanted, in_f64) == "");
+  CHECK(layer_difference(got, *wanted, in_f64) == "");
 }
 
 std::set<std::string>& compared_layers() {
@@ -65,12 +65,12 @@ template <class M, class F>
 void compare_layer(const std::string& name, const M& module, DType dtype, F call) {
   INFO(name << " in " << mezzo::name(dtype));
   compared_layers().insert(name);
-  REQUIRE(stored().keys.count(name) == 1);
-  CHECK(keys(module) == stored().keys.at(name));
+  REQUIRE(stored_layers().keys.count(name) == 1);
+  CHECK(keys(module) == stored_layers().keys.at(name));
   const bool in_f64 = dtype == f64;
   module.to(dtype);
   Tensors x;
-  while (const Tensor* gradient = stored().find(str(name, ":g", x.size())))
+  while (const Tensor* gradient = stored_layers().find(str(name, ":g", x.size())))
     x.push_back(drawn(x.size(), gradient->shape(), dtype).requires_grad_());
   std::size_t k = x.size();
   for (const Tensor& p : module.parameters()) {
@@ -80,7 +80,7 @@ void compare_layer(const std::string& name, const M& module, DType dtype, F call
   const Tensors y = call(module, x);
   Tensors recorded, seeds;
   for (std::size_t i = 0; i < y.size(); ++i) {
-    compare(str(name, ":y", i), y[i], in_f64);
+    compare_tensor(str(name, ":y", i), y[i], in_f64);
     CHECK(y[i].dtype() == dtype);
     if (!y[i].requires_grad()) continue;
     std::vector<double> seed;
@@ -89,16 +89,17 @@ void compare_layer(const std::string& name, const M& module, DType dtype, F call
     recorded.push_back(y[i]);
     seeds.push_back(tensor(seed, y[i].shape(), {.dtype = dtype}));
   }
-  CHECK_FALSE(stored().find(str(name, ":y", y.size())));
+  CHECK_FALSE(stored_layers().find(str(name, ":y", y.size())));
   backward(recorded, seeds);
   const auto gradient = [](const Tensor& t) {
     return t.grad().defined() ? t.grad() : zeros_like(t);
   };
-  for (std::size_t i = 0; i < x.size(); ++i) compare(str(name, ":g", i), gradient(x[i]), in_f64);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    compare_tensor(str(name, ":g", i), gradient(x[i]), in_f64);
   for (const nn::NamedTensor& p : module.named_parameters())
-    compare(str(name, ":d.", p.name), gradient(p.tensor), in_f64);
+    compare_tensor(str(name, ":d.", p.name), gradient(p.tensor), in_f64);
   for (const nn::NamedTensor& b : module.named_buffers())
-    compare(str(name, ":b.", b.name), b.tensor, in_f64);
+    compare_tensor(str(name, ":b.", b.name), b.tensor, in_f64);
 }
 
 Tensors list(const Tensor& y) { return {y}; }
@@ -344,7 +345,7 @@ TEST_CASE("names, values and gradients of layers match PyTorch", "[golden]") {
   compare_norms();
   compare_other_layers();
   compare_losses();
-  for (const auto& entry : stored().keys) {
+  for (const auto& entry : stored_layers().keys) {
     INFO(entry.first);
     CHECK((entry.first == "format" || entry.first == "torch" ||
            compared_layers().count(entry.first) == 1));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 20, kSize = 23, kRates = 60;  // as in training.py
 
-const std::map<std::string, Tensor>& stored() {
+const std::map<std::string, Tensor>& stored_curves() {
   static const std::map<std::string, Tensor> all = [] {
     std::map<std::string, Tensor> out;
     for (auto& [name, x] : load_tensors(str(folder(), "/training.safetensors")).tensors)
@@ -34,11 +34,12 @@ std::set<std::string>& compared() {
   return names;
 }
 
-void compare(const std::string& name, const std::vector<double>& got, double tolerance = 1e-12) {
+void compare_curve(const std::string& name, const std::vector<double>& got,
+                   double tolerance = 1e-12) {
   INFO(name);
   compared().insert(name);
-  REQUIRE(stored().count(name) == 1);
-  const std::vector<double> wanted = stored().at(name).to_vector<double>();
+  REQUIRE(stored_curves().count(name) == 1);
+  const std::vector<double> wanted = stored_curves().at(name).to_vector<double>();
   REQUIRE(got.size() == wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     INFO("[" << i << "] is " << got[i] << ", PyTorch has " << wanted[i]);
@@ -55,7 +56,7 @@ void compare_optimizer(const std::string& name, typename O::Options options,
     p.set_grad(drawn(static_cast<std::size_t>(t) + 1, shape, f64));
     REQUIRE(optimizer.step() == StepResult::stepped);
   }
-  compare(name, p.to_vector<double>());
+  compare_curve(name, p.to_vector<double>());
 }
 
 /** Compares trained matrices. The iteration in bf16 rounds differently where sums have another
@@ -69,8 +70,8 @@ void compare_muon(const std::string& name, const Shape& shape, const MuonOptions
     REQUIRE(optimizer.step() == StepResult::stepped);
   }
   compared().insert(name);
-  REQUIRE(stored().count(name) == 1);
-  const Tensor wanted = stored().at(name);
+  REQUIRE(stored_curves().count(name) == 1);
+  const Tensor wanted = stored_curves().at(name);
   const double moved = norm(wanted - start).item();
   CHECK(moved > 0);
   CHECK(norm(p.detach() - wanted).item() <= 0.01 * moved);
@@ -105,7 +106,7 @@ void compare_lbfgs(const std::string& name, const LbfgsOptions& options) {
   }
   for (const Tensor& p : {first, second})
     for (const double value : p.to_vector<double>()) got.push_back(value);
-  compare(name, got, 1e-9);
+  compare_curve(name, got, 1e-9);
 }
 
 /** Compares the rate and the momentum of each step. */
@@ -119,7 +120,7 @@ void compare_schedule(const std::string& name, const LrSchedule& schedule) {
     got.push_back(optimizer.options().momentum);
     if (t + 1 < kRates) scheduler.step();
   }
-  compare(name, got);
+  compare_curve(name, got);
 }
 
 /** The same numbers as metrics() of training.py. */
@@ -147,7 +148,7 @@ void compare_plateau(const std::string& name, const ReduceLROnPlateauOptions& op
       schedule = std::move(resumed);
     }
   }
-  compare(name, got);
+  compare_curve(name, got);
 }
 
 }  // namespace
@@ -287,7 +288,7 @@ TEST_CASE("Muon trains as PyTorch's") {
 }
 
 TEST_CASE("every stored optimizer and schedule was compared") {
-  for (const auto& [name, x] : stored()) {
+  for (const auto& [name, x] : stored_curves()) {
     INFO(name);
     CHECK(compared().count(name) == 1);
   }

@@ -9,7 +9,7 @@ namespace golden {
 
 namespace {
 
-struct Case {
+struct TransformCase {
   const char* name;
   data::Transform transform;
   Shape shape;
@@ -32,7 +32,7 @@ data::Transform grid(const GridOptions& options = {}) {
 }
 
 /** As CASES of transforms.py, then FLOATS. */
-std::vector<Case> cases() {
+std::vector<TransformCase> cases() {
   const Shape image{3, 11, 16};
   return {
       {"Resize smaller", data::Resize{7}, image},
@@ -73,7 +73,7 @@ TEST_CASE("images are transformed as by torchvision") {
   for (auto& [name, x] : load_tensors(str(folder(), "/transforms.safetensors")).tensors)
     stored[name] = x;
   std::size_t k = 0;
-  for (const Case& c : cases()) {
+  for (const TransformCase& c : cases()) {
     INFO(c.name);
     const Tensor numbers = drawn(k++, c.shape, f64);
     const Tensor wanted = stored.at(c.name), got = c.transform(numbers.to(f32));

@@ -6,23 +6,23 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
 /** Returns integers between -8 and 8, whose sums are exact in f32. */
-Tensor scattered(const Shape& shape) {
+Tensor scattered_f32(const Shape& shape) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
     values.push_back(static_cast<double>(i * 7919 % 17) - 8);
   return tensor(values, shape);
 }
 
-bool same(const Tensor& on_device, const Tensor& on_cpu) {
+bool same_values(const Tensor& on_device, const Tensor& on_cpu) {
   return on_device.device() == kDevice && on_device.dtype() == on_cpu.dtype() &&
          on_device.shape() == on_cpu.shape() &&
          on_device.to_vector<double>() == on_cpu.to_vector<double>();
@@ -35,14 +35,14 @@ TEST_CASE("reductions of any length and dimension are exact for integers", "[gpu
   for (const Shape& shape :
        {Shape{40000}, Shape{3, 9001}, Shape{9001, 3}, Shape{5, 300, 7}, Shape{2, 8300, 33}}) {
     INFO(str(shape));
-    const Tensor x = scattered(shape), y = x.to(kDevice);
-    CHECK(same(sum(y), sum(x)));
-    CHECK(same(argmax(y), argmax(x)));
-    CHECK(same(count_nonzero(y), count_nonzero(x)));
+    const Tensor x = scattered_f32(shape), y = x.to(kDevice);
+    CHECK(same_values(sum(y), sum(x)));
+    CHECK(same_values(argmax(y), argmax(x)));
+    CHECK(same_values(count_nonzero(y), count_nonzero(x)));
     for (int dim = 0; dim < x.dim(); ++dim) {
-      CHECK(same(sum(y, dim), sum(x, dim)));
-      CHECK(same(argmin(y, {.dim = dim}), argmin(x, {.dim = dim})));
-      CHECK(same(amax(y, dim), amax(x, dim)));
+      CHECK(same_values(sum(y, dim), sum(x, dim)));
+      CHECK(same_values(argmin(y, {.dim = dim}), argmin(x, {.dim = dim})));
+      CHECK(same_values(amax(y, dim), amax(x, dim)));
     }
   }
 }
@@ -51,14 +51,16 @@ TEST_CASE("elementwise kernels cover every element of large and ragged tensors",
   NEED_DEVICE();
   for (const std::int64_t n : {1023, 1024, 1025, 2048, 4099, 20000}) {
     INFO(n);
-    const Tensor x = scattered({n}), y = x.to(kDevice);
-    CHECK(same(y * 2 + 1, x * 2 + 1));
-    CHECK(same(y.to(f16), x.to(f16)));
-    CHECK(same(y.slice(0, 1, n) + y.slice(0, 0, n - 1), x.slice(0, 1, n) + x.slice(0, 0, n - 1)));
-    CHECK(same((y > 0).to(i64), (x > 0).to(i64)));
+    const Tensor x = scattered_f32({n}), y = x.to(kDevice);
+    CHECK(same_values(y * 2 + 1, x * 2 + 1));
+    CHECK(same_values(y.to(f16), x.to(f16)));
+    CHECK(same_values(y.slice(0, 1, n) + y.slice(0, 0, n - 1),
+                      x.slice(0, 1, n) + x.slice(0, 0, n - 1)));
+    CHECK(same_values((y > 0).to(i64), (x > 0).to(i64)));
   }
-  const Tensor a = scattered({65, 1, 36}), row = scattered({36}), column = scattered({65, 4, 1});
-  CHECK(same(a.to(kDevice) * row.to(kDevice) - column.to(kDevice), a * row - column));
+  const Tensor a = scattered_f32({65, 1, 36}), row = scattered_f32({36}),
+               column = scattered_f32({65, 4, 1});
+  CHECK(same_values(a.to(kDevice) * row.to(kDevice) - column.to(kDevice), a * row - column));
 }
 
 TEST_CASE("random numbers have the CPU's bits", "[gpu]") {
@@ -77,22 +79,22 @@ TEST_CASE("random numbers have the CPU's bits", "[gpu]") {
   for (const DType dtype : {f64, f32, f16, bf16}) {
     INFO(name(dtype));
     const std::vector<Tensor> there = drawn(kDevice, dtype), here = drawn(cpu, dtype);
-    for (std::size_t i = 0; i < there.size(); ++i) CHECK(same(there[i], here[i]));
+    for (std::size_t i = 0; i < there.size(); ++i) CHECK(same_values(there[i], here[i]));
   }
 }
 
 TEST_CASE("inner products and distances of many blocks are exact for integers", "[gpu]") {
   NEED_DEVICE();
-  const Tensor x = scattered({20001}), rows = scattered({3, 1, 9001}),
-               others = scattered({5, 9001}) + 1;
-  CHECK(same(dot(x.to(kDevice), x.to(kDevice)), dot(x, x)));
-  CHECK(same(vecdot(rows.to(kDevice), others.to(kDevice)), vecdot(rows, others)));
-  const Tensor a = scattered({2, 70, 130}), b = scattered({2, 45, 130}) * 2;
+  const Tensor x = scattered_f32({20001}), rows = scattered_f32({3, 1, 9001}),
+               others = scattered_f32({5, 9001}) + 1;
+  CHECK(same_values(dot(x.to(kDevice), x.to(kDevice)), dot(x, x)));
+  CHECK(same_values(vecdot(rows.to(kDevice), others.to(kDevice)), vecdot(rows, others)));
+  const Tensor a = scattered_f32({2, 70, 130}), b = scattered_f32({2, 45, 130}) * 2;
   for (const double p : {0.0, 1.0, 2.0, double{INFINITY}}) {
     INFO(p);
     const CdistOptions options{.p = p, .compute_mode = CdistMode::do_not_use_mm};
-    CHECK(same(cdist(a.to(kDevice), b.to(kDevice), options), cdist(a, b, options)));
-    CHECK(same(pdist(a.select(0, 0).to(kDevice), {p}), pdist(a.select(0, 0), {p})));
+    CHECK(same_values(cdist(a.to(kDevice), b.to(kDevice), options), cdist(a, b, options)));
+    CHECK(same_values(pdist(a.select(0, 0).to(kDevice), {p}), pdist(a.select(0, 0), {p})));
   }
   const Tensor here = a.clone().requires_grad_(), there = a.to(kDevice).requires_grad_();
   const auto total = [&](const Tensor& t) {
@@ -101,7 +103,7 @@ TEST_CASE("inner products and distances of many blocks are exact for integers", 
   };
   total(here).backward();
   total(there).backward();
-  CHECK(same(there.grad(), here.grad()));
+  CHECK(same_values(there.grad(), here.grad()));
 }
 
 TEST_CASE("ctc_loss of many states and classes has the CPU's loss and gradient", "[gpu]") {
@@ -112,7 +114,7 @@ TEST_CASE("ctc_loss of many states and classes has the CPU's loss and gradient",
     labels[static_cast<std::size_t>(i)] = labels[static_cast<std::size_t>(i - 1)];
   const auto run = [&](Device device) {
     const TensorOptions integers{.dtype = i64, .device = device};
-    const Tensor x = (scattered({200, 2, 300}) * 0.1).to(f64).to(device).requires_grad_();
+    const Tensor x = (scattered_f32({200, 2, 300}) * 0.1).to(f64).to(device).requires_grad_();
     const Tensor loss =
         ctc_loss(log_softmax(x, 2), tensor(labels, {2, 80}, integers),
                  tensor({200., 150}, {2}, integers), tensor({80., 71}, {2}, integers));
@@ -170,11 +172,12 @@ TEST_CASE("arange and linspace have the CPU's bits", "[gpu]") {
     INFO(name(dtype));
     const TensorOptions here{.dtype = dtype}, there{.dtype = dtype, .device = kDevice};
     for (const std::int64_t n : {0, 1, 2, 7, 100}) {
-      CHECK(same(arange(static_cast<double>(n), there), arange(static_cast<double>(n), here)));
-      CHECK(same(linspace(0.3, 91.7, n, there), linspace(0.3, 91.7, n, here)));
+      CHECK(
+          same_values(arange(static_cast<double>(n), there), arange(static_cast<double>(n), here)));
+      CHECK(same_values(linspace(0.3, 91.7, n, there), linspace(0.3, 91.7, n, here)));
     }
-    CHECK(same(arange(0.1, 30, 0.7, there), arange(0.1, 30, 0.7, here)));
-    CHECK(same(arange(50, 3, -1.9, there), arange(50, 3, -1.9, here)));
+    CHECK(same_values(arange(0.1, 30, 0.7, there), arange(0.1, 30, 0.7, here)));
+    CHECK(same_values(arange(50, 3, -1.9, there), arange(50, 3, -1.9, here)));
   }
   CHECK(arange(3.0, {.device = kDevice, .requires_grad = true}).is_leaf());
 }

@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-constexpr std::int64_t kRows = 3, kColumns = 37, kSize = kRows * kColumns;
+constexpr std::int64_t kLines = 3, kColumns = 37, kSize = kLines * kColumns;
 
 /** Returns elements [offset, offset + kSize) of longer memory as rows. */
 Tensor view_at(std::int64_t offset, DType dtype, int seed) {
@@ -22,8 +23,8 @@ Tensor view_at(std::int64_t offset, DType dtype, int seed) {
   for (std::int64_t i = 0; i < kSize; ++i)
     values.push_back(static_cast<double>((i * 7919 + seed) % 17) / 4);
   const Tensor all = zeros({kSize + 32}, {.dtype = dtype, .device = kDevice});
-  const Tensor view = all.slice(0, offset, offset + kSize).view({kRows, kColumns});
-  view.copy_(tensor(values, {kRows, kColumns}).to(dtype));
+  const Tensor view = all.slice(0, offset, offset + kSize).view({kLines, kColumns});
+  view.copy_(tensor(values, {kLines, kColumns}).to(dtype));
   return view;
 }
 
@@ -41,7 +42,9 @@ void check_bits(const char* what, DType dtype, const Kernel& kernel) {
     }
 }
 
-Tensor both(const Tensor& a, const Tensor& b) { return cat({a.reshape({-1}), b.reshape({-1})}); }
+Tensor both_flat(const Tensor& a, const Tensor& b) {
+  return cat({a.reshape({-1}), b.reshape({-1})});
+}
 
 }  // namespace
 
@@ -87,7 +90,7 @@ TEST_CASE("reductions, norms and losses accept views at any offset", "[gpu][alig
     });
     check_bits("softmax", dtype, [](const Tensor& x, const Tensor& y) {
       const Tensor a = x.detach().requires_grad_(), z = log_softmax(a, 1);
-      return both(z.detach(), grad(TensorList(z), TensorList(a), {}, TensorList(y))[0]);
+      return both_flat(z.detach(), grad(TensorList(z), TensorList(a), {}, TensorList(y))[0]);
     });
     check_bits("layer_norm", dtype, [](const Tensor& x, const Tensor& y) {
       const Tensor a = x.detach().requires_grad_(), w = y.select(0, 1).detach().requires_grad_(),
@@ -96,21 +99,21 @@ TEST_CASE("reductions, norms and losses accept views at any offset", "[gpu][alig
       return cat({z.detach().reshape({-1}), g[0].reshape({-1}), g[1]});
     });
     check_bits("cross_entropy", dtype, [](const Tensor& x, const Tensor&) {
-      const Tensor a = x.detach().requires_grad_(), places = arange(kRows).to(i64).to(kDevice),
+      const Tensor a = x.detach().requires_grad_(), places = arange(kLines).to(i64).to(kDevice),
                    z = cross_entropy(a, places);
-      return both(z.detach().to(f32), grad(TensorList(z), TensorList(a))[0].to(f32));
+      return both_flat(z.detach().to(f32), grad(TensorList(z), TensorList(a))[0].to(f32));
     });
     check_bits("cumsum", dtype, [](const Tensor& x, const Tensor&) { return cumsum(x, 1); });
     check_bits("sort", dtype, [](const Tensor& x, const Tensor&) { return sort(x).values; });
     check_bits("cat", dtype, [](const Tensor& x, const Tensor& y) { return cat({x, y, x}, 1); });
     check_bits("rows by index", dtype, [](const Tensor& x, const Tensor& y) {
       const Tensor places = tensor({2, 0, 2}, {.dtype = i64}).to(kDevice);
-      return both(index_select(x, 0, places), index_add(y, 0, places, x));
+      return both_flat(index_select(x, 0, places), index_add(y, 0, places, x));
     });
     check_bits("a product", dtype,
                [](const Tensor& x, const Tensor& y) { return matmul(x, y.t()); });
     check_bits("a product with a bias", dtype, [](const Tensor& x, const Tensor& y) {
-      return linear(x, y, x.select(0, 1).narrow(0, 1, kRows));
+      return linear(x, y, x.select(0, 1).narrow(0, 1, kLines));
     });
   }
 }
@@ -130,6 +133,6 @@ TEST_CASE("lists of tensors and updates accept views at any offset", "[gpu][alig
           optimizer = std::make_unique<optim::FusedAdam>(std::vector{p});
         for (int i = 0; i < 2; ++i) optimizer->step();
         optim::clip_grad_norm({p}, 1);
-        return both(p.detach(), p.grad());
+        return both_flat(p.detach(), p.grad());
       });
 }

@@ -7,13 +7,13 @@
 
 #include "../support/catch.h"
 #include "../support/device.h"
+#include "device.h"
 #include "need_device.h"
 
 namespace alike {
 
 using namespace mezzo;
-
-inline const Device kDevice{DeviceKind::cuda, 0};
+using testing::kDevice;
 
 /** Returns the largest difference, relative to 1 + |expected|. */
 inline double distance(const Tensor& got, const Tensor& expected) {

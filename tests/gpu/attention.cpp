@@ -11,10 +11,10 @@ using namespace attention;
 namespace {
 
 /** Checks that results and gradients agree with f64 within 16-bit precision. */
-void check_numbers(const Call& call) {
-  const std::vector<Tensor> exact = results(call, f64, cpu);
+void check_half_numbers(const Call& call) {
+  const std::vector<Tensor> exact = attention_results(call, f64, cpu);
   for (const DType dtype : {f16, bf16}) {
-    const std::vector<Tensor> got = results(call, dtype, kDevice);
+    const std::vector<Tensor> got = attention_results(call, dtype, kDevice);
     for (std::size_t i = 0; i < exact.size(); ++i) {
       INFO(name(dtype) << " result " << i);
       CHECK(error(got[i], exact[i], dtype) <= 3);
@@ -25,12 +25,6 @@ void check_numbers(const Call& call) {
 /** Returns the sizes of the batch for operands of these sizes: tiles of large ones are the same in
  *  every head. */
 Shape batch_for(const Sizes& s) { return s.queries > 60 ? Shape{1, 2} : Shape{2, 3}; }
-
-/** Returns q, k or v as a slice of one projection. */
-Tensor third_of_rows(const Tensor& x) {
-  const Tensor rows = x.transpose(-3, -2).contiguous();
-  return cat({rows, rows, rows}, -2).slice(-2, x.size(-3), 2 * x.size(-3)).transpose(-3, -2);
-}
 
 }  // namespace
 
@@ -45,9 +39,9 @@ TEST_CASE("attention agrees with f64, with and without cuDNN", "[gpu][attention]
         enable_cudnn_sdp(by_library);
         Call call = drawn_call(batch_for(s), s);
         call.options.is_causal = is_causal;
-        check_numbers(call);
+        check_half_numbers(call);
         call.layout = third_of_rows;
-        check_numbers(call);
+        check_half_numbers(call);
       }
   enable_cudnn_sdp(true);
 }
@@ -56,7 +50,8 @@ TEST_CASE("attention of f32 agrees with f64", "[gpu][attention]") {
   NEED_DEVICE();
   manual_seed(35);
   const auto check = [](const Call& call) {
-    const std::vector<Tensor> exact = results(call, f64, cpu), got = results(call, f32, kDevice);
+    const std::vector<Tensor> exact = attention_results(call, f64, cpu),
+                              got = attention_results(call, f32, kDevice);
     for (std::size_t i = 0; i < exact.size(); ++i) {
       INFO("result " << i);
       CHECK(error(got[i], exact[i], f32) <= 64);
@@ -108,13 +103,13 @@ TEST_CASE("attention accepts masks, dropout, shared keys and empty operands", "[
   Call call = drawn_call({2, 3}, {37, 41, 24, 16});
   call.mask = rand({37, 41}) > 0.3;
   call.options.dropout_p = 0.4;
-  check_numbers(call);
+  check_half_numbers(call);
   call = drawn_call({2, 3}, {37, 41, 24, 16});
   call.k = drawn({2, 1, 41, 24});
   call.v = drawn({2, 1, 41, 16});
-  check_numbers(call);
+  check_half_numbers(call);
   for (const Sizes& s : {Sizes{3, 0, 4, 4}, Sizes{0, 3, 4, 4}, Sizes{3, 4, 2, 0}})
-    check_numbers(drawn_call({2}, s));
+    check_half_numbers(drawn_call({2}, s));
 }
 
 TEST_CASE("attention by cuDNN agrees with our own kernels and repeats its bits",
@@ -150,7 +145,7 @@ TEST_CASE("attention by cuDNN passes nan on", "[gpu][attention]") {
       Tensor& x = operand == 0 ? call.q : operand == 1 ? call.k : operand == 2 ? call.v : call.g;
       x.select(0, 20).fill_(NAN);
       INFO(name(dtype) << " operand " << operand);
-      CHECK(alike(results(call, dtype, kDevice), results(call, dtype, cpu)));
+      CHECK(alike(attention_results(call, dtype, kDevice), attention_results(call, dtype, cpu)));
     }
 }
 
@@ -166,12 +161,13 @@ TEST_CASE("non-finite values propagate as on the CPU", "[gpu][attention]") {
       x.select(0, 20).fill_(value);
       INFO(value << " in operand " << operand);
       for (const DType dtype : {f16, bf16, f32})
-        CHECK(alike(results(call, dtype, kDevice), results(call, dtype, cpu)));
+        CHECK(alike(attention_results(call, dtype, kDevice), attention_results(call, dtype, cpu)));
     }
   Call call = drawn_call({}, s);
   call.g = call.g * 8192,
   call.v = call.v * 8192;  // gradients that overflow f16, which loss scaling must detect
-  const std::vector<Tensor> there = results(call, f16, kDevice), here = results(call, f16, cpu);
+  const std::vector<Tensor> there = attention_results(call, f16, kDevice),
+                            here = attention_results(call, f16, cpu);
   CHECK(!all(isfinite(here[1])).item<bool>());
   CHECK(alike(there, here));
 }

@@ -9,13 +9,13 @@
 #include <functional>
 #include <vector>
 
+#include "device.h"
 #include "unverified.h"
 
 namespace attention {
 
 using namespace mezzo;
-
-inline const Device kDevice{DeviceKind::cuda, 0};
+using testing::kDevice;
 
 /** Disables cuDNN attention until the end of the scope. */
 struct OwnKernels {
@@ -36,7 +36,7 @@ struct Call {
 
 /** Returns the result and the gradients of q, k, v and, if wanted, a floating mask, all in f64 on
  *  the CPU. */
-inline std::vector<Tensor> results(const Call& call, DType dtype, Device device) {
+inline std::vector<Tensor> attention_results(const Call& call, DType dtype, Device device) {
   const auto placed = [&](const Tensor& x) {
     return call.layout(x.to(dtype).to(device)).detach().requires_grad_();
   };
@@ -101,9 +101,9 @@ inline bool alike(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
  *  own kernels. Both round a result once, and cuDNN rounds probabilities, too. */
 inline bool agrees_with_own_kernels(const Call& call, DType dtype) {
   const Unverified scope;  // shows what the library computes
-  const std::vector<Tensor> got = results(call, dtype, kDevice);
+  const std::vector<Tensor> got = attention_results(call, dtype, kDevice);
   const OwnKernels own;
-  const std::vector<Tensor> expected = results(call, dtype, kDevice);
+  const std::vector<Tensor> expected = attention_results(call, dtype, kDevice);
   for (std::size_t i = 0; i < got.size(); ++i)
     if (!(error(got[i], expected[i], dtype) <= 4 / (1 - call.options.dropout_p))) return false;
   return true;
@@ -111,13 +111,19 @@ inline bool agrees_with_own_kernels(const Call& call, DType dtype) {
 
 /** Returns true if repeated calls give the same bits. */
 inline bool repeats(const Call& call, DType dtype) {
-  const std::vector<Tensor> first = results(call, dtype, kDevice);
+  const std::vector<Tensor> first = attention_results(call, dtype, kDevice);
   for (int run = 0; run < 3; ++run) {
-    const std::vector<Tensor> again = results(call, dtype, kDevice);
+    const std::vector<Tensor> again = attention_results(call, dtype, kDevice);
     for (std::size_t i = 0; i < first.size(); ++i)
       if (first[i].to_vector<double>() != again[i].to_vector<double>()) return false;
   }
   return true;
+}
+
+/** Returns q, k or v as a slice of one projection. */
+inline Tensor third_of_rows(const Tensor& x) {
+  const Tensor rows = x.transpose(-3, -2).contiguous();
+  return cat({rows, rows, rows}, -2).slice(-2, x.size(-3), 2 * x.size(-3)).transpose(-3, -2);
 }
 
 }  // namespace attention

@@ -18,11 +18,11 @@ double worst_before[2] = {}, worst_now[2] = {};  // errors of results and of gra
 
 /** Checks that the Tensor Core kernels are as accurate as the others, which round once. */
 void check_accuracy(const Call& call) {
-  const std::vector<Tensor> exact = results(call, f64, cpu);
+  const std::vector<Tensor> exact = attention_results(call, f64, cpu);
   for (const DType dtype : {f16, bf16}) {
-    const std::vector<Tensor> now = results(call, dtype, kDevice);
+    const std::vector<Tensor> now = attention_results(call, dtype, kDevice);
     const CapabilityScope old(kWithoutTensorCores);
-    const std::vector<Tensor> before = results(call, dtype, kDevice);
+    const std::vector<Tensor> before = attention_results(call, dtype, kDevice);
     for (std::size_t i = 0; i < exact.size(); ++i) {
       const double was = error(before[i], exact[i], dtype), is = error(now[i], exact[i], dtype);
       INFO(name(dtype) << " result " << i);
@@ -40,7 +40,7 @@ constexpr Sizes kSizes[] = {{1, 1, 1, 1},      {1, 70, 8, 8},   {17, 33, 17, 5},
 /** Returns the kernels that a call and its gradient launch, by file. */
 std::string kernels_of(DType dtype, std::int64_t features) {
   const emulator::LaunchLog log;
-  results(drawn_call({}, {3, 5, features, 4}), dtype, kDevice);
+  attention_results(drawn_call({}, {3, 5, features, 4}), dtype, kDevice);
   std::string all;
   for (const std::string& name : log.names)
     if (name.rfind("attention", 0) == 0) all += name.substr(0, name.find('.')) + " ";
@@ -142,7 +142,7 @@ TEST_CASE("gradients of f16 attention overflow and underflow only in the final r
   const Sizes s{35, 50, 40, 24};
   Call call = drawn_call({}, s);
   call.v = call.v * 1024, call.g = call.g * 1024, call.k = call.k * 0x1p-10;
-  CHECK(amax(abs(results(call, f64, cpu)[1])).item<double>() <
+  CHECK(amax(abs(attention_results(call, f64, cpu)[1])).item<double>() <
         60000);  // though its terms are far larger
   check_accuracy(call);
   call = drawn_call({}, s);
@@ -161,7 +161,7 @@ TEST_CASE("attention on Tensor Cores and in quads gives the same bits in every s
     std::vector<Tensor> first;
     for (const Schedule schedule : kSchedules) {
       const ScheduleScope scope(schedule);
-      const std::vector<Tensor> now = results(call, dtype, kDevice);
+      const std::vector<Tensor> now = attention_results(call, dtype, kDevice);
       if (first.empty()) first = now;
       for (std::size_t i = 0; i < now.size(); ++i)
         CHECK(now[i].to_vector<double>() == first[i].to_vector<double>());

@@ -9,6 +9,7 @@
 #include "../emulator/counters.h"
 #include "../emulator/dnn.h"
 #include "../support/catch.h"
+#include "../support/log_capture.h"
 #include "attention_library.h"
 #include "cost.h"
 #include "emulation.h"
@@ -23,20 +24,6 @@ using emulator::AttentionFault;
 Tensor heads_beside_each_other(const Tensor& x) {
   return x.transpose(-3, -2).contiguous().transpose(-3, -2);
 }
-/** Returns q, k or v as a slice of one projection. */
-Tensor third_of_rows(const Tensor& x) {
-  const Tensor rows = x.transpose(-3, -2).contiguous();  // ..., l, h, e
-  const Tensor wide = cat({rows, rows, rows}, -2);
-  return wide.slice(-2, x.size(-3), 2 * x.size(-3)).transpose(-3, -2);
-}
-
-/** Records the log lines until the end of the scope. */
-struct Log {
-  std::vector<std::string> lines;
-  LogSink outer =
-      set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
-  ~Log() { set_log_sink(outer); }
-};
 
 }  // namespace
 
@@ -102,7 +89,7 @@ TEST_CASE("gradients for which cuDNN lacks memory are computed in chunks of the 
   {
     const ScoreBytes limit(5 * kEntry);
     CHECK(served_by(call) == kBoth);
-    whole = results(call, f16, kDevice);
+    whole = attention_results(call, f16, kDevice);
   }
   for (const auto& [entries, served] :
        {std::pair{4, kBoth + "library "},             // chunks of 3 and 2
@@ -113,7 +100,7 @@ TEST_CASE("gradients for which cuDNN lacks memory are computed in chunks of the 
     CHECK(served_by(call) == served);
     CHECK(served_by(across) == served);
     check_numbers(across, f16);
-    const std::vector<Tensor> parts = results(call, f16, kDevice);
+    const std::vector<Tensor> parts = attention_results(call, f16, kDevice);
     for (std::size_t i = 0; i < whole.size(); ++i)
       CHECK(parts[i].to_vector<double>() == whole[i].to_vector<double>());
   }
@@ -188,11 +175,11 @@ TEST_CASE("a library that loses nan or fails is reported once and not used again
     std::vector<Tensor> own;
     {
       const OwnKernels scope;
-      own = results(call, bf16, kDevice);
+      own = attention_results(call, bf16, kDevice);
     }
-    const Log log;
+    const LogCapture log;
     emulator::set_attention_fault(fault);
-    const std::vector<Tensor> got = results(call, bf16, kDevice);
+    const std::vector<Tensor> got = attention_results(call, bf16, kDevice);
     emulator::set_attention_fault(AttentionFault::none);
     for (std::size_t i = 0; i < own.size(); ++i)
       CHECK(got[i].to_vector<double>() == own[i].to_vector<double>());
@@ -229,8 +216,8 @@ TEST_CASE("attention by cuDNN propagates nan", "[gpu][attention][dnn]") {
       Tensor& x = operand == 0 ? call.q : operand == 1 ? call.k : operand == 2 ? call.v : call.g;
       x.select(0, 20).fill_(value);
       INFO(value << " in operand " << operand);
-      CHECK(alike(results(call, f16, kDevice), results(call, f16, cpu)));
-      CHECK(alike(results(call, bf16, kDevice), results(call, bf16, cpu)));
+      CHECK(alike(attention_results(call, f16, kDevice), attention_results(call, f16, cpu)));
+      CHECK(alike(attention_results(call, bf16, kDevice), attention_results(call, bf16, cpu)));
     }
 }
 

@@ -14,9 +14,9 @@ namespace attention {
 /** Returns what a call and its gradients run: "library", or "own" for our kernels. Runs that check
  *  the library happen before and are not included. */
 inline std::string served_by(const Call& call, DType dtype = f16) {
-  results(call, dtype, kDevice);
+  attention_results(call, dtype, kDevice);
   const emulator::LaunchLog log;
-  results(call, dtype, kDevice);
+  attention_results(call, dtype, kDevice);
   std::string all;
   for (const std::string& name : log.names) {
     if (name.rfind("cuDNN attention", 0) == 0) all += "library ";
@@ -34,7 +34,8 @@ inline bool is_own(const std::string& served) {
 
 /** Checks that results and gradients agree with f64 within 16-bit precision. */
 inline void check_numbers(const Call& call, DType dtype) {
-  const std::vector<Tensor> exact = results(call, f64, cpu), got = results(call, dtype, kDevice);
+  const std::vector<Tensor> exact = attention_results(call, f64, cpu),
+                            got = attention_results(call, dtype, kDevice);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     INFO(name(dtype) << " result " << i);
     CHECK(error(got[i], exact[i], dtype) <= 2);
@@ -67,7 +68,7 @@ inline std::vector<Tensor> rounded_results(const Call& call, DType dtype) {
  *  other roundings than rounded_results() and one of their own. */
 inline void check_roundings(const Call& call, DType dtype, bool gradients = true) {
   const std::vector<Tensor> expected = rounded_results(call, dtype),
-                            got = results(call, dtype, kDevice);
+                            got = attention_results(call, dtype, kDevice);
   for (std::size_t i = 0; i < (gradients ? expected.size() : 1); ++i) {
     INFO(name(dtype) << " result " << i << " with roundings");
     CHECK(error(got[i], expected[i], dtype) <= 1);

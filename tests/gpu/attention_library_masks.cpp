@@ -101,7 +101,7 @@ TEST_CASE("rows without visible keys, and the lowest numbers of masks, agree on 
           Call call = masked_call({2, 3}, s, mask, 0);
           call.wants_mask_gradient = wants_gradient;
           check_paths(call, dtype, wants_gradient ? kForward : kBoth);
-          const std::vector<Tensor> got = results(call, dtype, kDevice);
+          const std::vector<Tensor> got = attention_results(call, dtype, kDevice);
           for (const Tensor& x : got) CHECK(all(isfinite(x)).item<bool>());
           for (const std::size_t result : {0, 1}) {  // y and the gradient of q
             const bool is_zero = amax(abs(got[result].select(-2, 4))).item<double>() == 0;
@@ -123,13 +123,13 @@ TEST_CASE("nan in a key or value that a mask hides, by cuDNN", "[gpu][attention]
       call.wants_mask_gradient = false;
       (in_key ? call.k : call.v).select(0, 1).select(0, 2).select(0, 3).fill_(NAN);
       CHECK(served_by(call) == kBoth);
-      const Tensor finite = isfinite(results(call, f16, kDevice)[0]).to(f64);
+      const Tensor finite = isfinite(attention_results(call, f16, kDevice)[0]).to(f64);
       CHECK(sum(finite.select(0, 1).select(0, 2)).item<double>() == 0);  // of the head
       CHECK(sum(finite).item<double>() == 5 * 9 * 8);
       // The CPU and Mezzo's own kernels ignore a key that a mask of bool hides.
-      const Tensor here = isfinite(results(call, f16, cpu)[0]).to(f64);
+      const Tensor here = isfinite(attention_results(call, f16, cpu)[0]).to(f64);
       const OwnKernels own;
-      const Tensor there = isfinite(results(call, f16, kDevice)[0]).to(f64);
+      const Tensor there = isfinite(attention_results(call, f16, kDevice)[0]).to(f64);
       CHECK(here.to_vector<double>() == there.to_vector<double>());
       const bool is_ignored = in_key && mask.dtype() == boolean;
       CHECK((sum(here).item<double>() == 6 * 9 * 8) == is_ignored);
@@ -177,12 +177,12 @@ TEST_CASE("cuDNN with masks computes chunks of the batch with the bits of the wh
   for (const Tensor& mask : {hiding_by_entry(5, 12, 12), hiding({12, 12})}) {
     const Call call = masked_call({5, 3}, {12, 12, 16, 8}, mask, 0.25);
     check_paths(call, f16);
-    const std::vector<Tensor> whole = results(call, f16, kDevice);
+    const std::vector<Tensor> whole = attention_results(call, f16, kDevice);
     for (const std::size_t entries : {2, 1}) {  // chunks of 2, 2 and 1, or of 1
       INFO(str(mask.shape()) << " " << entries);
       const ScoreBytes limit(static_cast<std::int64_t>(entries) * kKept);
       CHECK(served_by(call).size() == (entries == 2 ? 3 : 5) * kBoth.size());
-      const std::vector<Tensor> parts = results(call, f16, kDevice);
+      const std::vector<Tensor> parts = attention_results(call, f16, kDevice);
       for (std::size_t i = 0; i < whole.size(); ++i)
         CHECK(parts[i].to_vector<double>() == whole[i].to_vector<double>());
     }
@@ -196,12 +196,12 @@ TEST_CASE("the bias of a mask beyond the limit is computed in chunks, or by our 
   const Sizes s{12, 12, 16, 8};
   const Call own = masked_call({4, 3}, s, rand({4, 3, 12, 12}) > 0.3, 0),
              shared = masked_call({4, 3}, s, rand({3, 12, 12}) > 0.3, 0);
-  const std::vector<Tensor> whole = results(own, f16, kDevice);
+  const std::vector<Tensor> whole = attention_results(own, f16, kDevice);
   check_paths(own, f16);
   {
     const ScoreBytes limit(2 * kBias);
     CHECK(served_by(own) == kBoth + kBoth);  // two chunks each
-    const std::vector<Tensor> parts = results(own, f16, kDevice);
+    const std::vector<Tensor> parts = attention_results(own, f16, kDevice);
     for (std::size_t i = 0; i < whole.size(); ++i)
       CHECK(parts[i].to_vector<double>() == whole[i].to_vector<double>());
     CHECK(served_by(shared) == kBoth);

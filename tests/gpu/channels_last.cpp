@@ -15,8 +15,8 @@ TEST_CASE("a channels-last net with batch norms gives the values of a row-major 
   for (const bool training : {true, false})
     for (const DType dtype : {f32, f64}) {
       INFO(name(dtype) << (training ? ", training" : ", evaluation"));
-      const auto last = results(norm_net_in(kLast, dtype, training), kLast, dtype),
-                 rows = results(norm_net_in(kRows, dtype, training), kRows, dtype);
+      const auto last = net_results(norm_net_in(kLast, dtype, training), kLast, dtype),
+                 rows = net_results(norm_net_in(kRows, dtype, training), kRows, dtype);
       const double tolerance = dtype == f64 ? 1e-11 : 1e-3;
       for (std::size_t i = 0; i < rows.size(); ++i)
         for (std::size_t k = 0; k < rows[i].size(); ++k)
@@ -40,7 +40,7 @@ TEST_CASE("a move between devices keeps channels-last", "[gpu][format]") {
 
 TEST_CASE("a captured step keeps the layout of its inputs", "[gpu][graph][format]") {
   NEED_DEVICE();
-  const Net net = net_in(kLast, f32);
+  const PlainConvNet net = net_in(kLast, f32);
   std::vector<bool> kept;
   gpu::CapturedStep step(
       [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {

@@ -5,12 +5,15 @@
 
 #include <vector>
 
+#include "../support/values.h"
+#include "device.h"
+
 namespace channels_last {
 
 using namespace mezzo;
-
-inline const Device kDevice{DeviceKind::cuda, 0};
-inline constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
+using testing::kDevice;
+using testing::kLast;
+using testing::kRows;
 
 /** Returns numbers with few significant bits. */
 inline Tensor scattered(const Shape& shape, DType dtype) {
@@ -20,7 +23,7 @@ inline Tensor scattered(const Shape& shape, DType dtype) {
   return tensor(values, shape).to(dtype).to(kDevice);
 }
 
-struct Net {
+struct PlainConvNet {
   Tensor first, bias, second;
   Tensor operator()(const Tensor& x) const {
     return max_pool2d(conv2d(relu(conv2d(x, first, bias, {.padding = 1})), second), 2);
@@ -29,7 +32,7 @@ struct Net {
 };
 
 /** Returns a net whose channels fill vectors, so that every layout copy shows in the launches. */
-inline Net net_in(MemoryFormat format, DType dtype) {
+inline PlainConvNet net_in(MemoryFormat format, DType dtype) {
   return {scattered({8, 4, 3, 3}, dtype).to(format).requires_grad_(),
           scattered({8}, dtype).requires_grad_(),
           scattered({8, 8, 3, 3}, dtype).to(format).requires_grad_()};
@@ -37,7 +40,7 @@ inline Net net_in(MemoryFormat format, DType dtype) {
 
 /** A residual block with norms. */
 struct NormNet {
-  Net convolutions;
+  PlainConvNet convolutions;
   Tensor weight;  // of the norms
   bool training;
 
@@ -65,7 +68,7 @@ inline Tensor input_in(MemoryFormat format, DType dtype) {
 }
 
 template <class AnyNet>
-std::vector<std::vector<double>> results(const AnyNet& net, MemoryFormat format, DType dtype) {
+std::vector<std::vector<double>> net_results(const AnyNet& net, MemoryFormat format, DType dtype) {
   const Tensor x = input_in(format, dtype), y = net(x);
   const Tensor g = scattered(y.shape(), dtype).to(format);
   std::vector<std::vector<double>> all{y.to_vector<double>()};

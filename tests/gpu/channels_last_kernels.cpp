@@ -96,8 +96,8 @@ TEST_CASE("a channels-last net gives the bits of a row-major one", "[gpu][format
     emulator::set_has_dnn(with_library);
     for (const DType dtype : {f16, bf16, f32, f64}) {
       INFO(with_library << " " << name(dtype));
-      CHECK(results(net_in(kLast, dtype), kLast, dtype) ==
-            results(net_in(kRows, dtype), kRows, dtype));
+      CHECK(net_results(net_in(kLast, dtype), kLast, dtype) ==
+            net_results(net_in(kRows, dtype), kRows, dtype));
     }
   }
   emulator::set_has_dnn(true);

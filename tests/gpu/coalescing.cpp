@@ -12,14 +12,15 @@
 #include "../../tensor/ops/elementwise/compare.h"
 #include "../emulator/sectors.h"
 #include "../support/catch.h"
+#include "../support/values.h"
+#include "device.h"
 
 using namespace mezzo;
 using emulator::SectorLog, emulator::Traffic;
+using testing::kDevice;
+using testing::kLast;
 
 namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-constexpr MemoryFormat kLast = MemoryFormat::channels_last;
 
 // ---- the counter --------------------------------------------------------------------------------
 
@@ -39,7 +40,8 @@ __global__ void sum_pairs(const float* x, float* y) {
 
 /** Checks the traffic of one launch of 64 threads. */
 template <class... Ps, class... As>
-void check_traffic(Traffic loads, Traffic stores, void (*kernel)(Ps...), const As&... arguments) {
+void check_launch_traffic(Traffic loads, Traffic stores, void (*kernel)(Ps...),
+                          const As&... arguments) {
   const SectorLog log;
   gpu::launch(kernel, {.blocks = 1, .threads = 64}, nullptr, arguments...);
   const auto check = [](const Traffic& found, const Traffic& expected) {
@@ -64,7 +66,7 @@ void copy(const Tensor& x, Tensor& y) {
   gpu::map_elements(fns, compute_dtype(x.dtype()), {&x, 1}, {&y, 1}, nullptr);
 }
 
-Tensor counted(const Shape& shape, DType dtype) {
+Tensor repeating(const Shape& shape, DType dtype) {
   return remainder(arange(checked_numel(shape, "test")), 251).reshape(shape).to(dtype).to(kDevice);
 }
 
@@ -98,41 +100,41 @@ TEST_CASE("the sectors of a warp's requests are counted", "[emulator][coalescing
   float* const to = y.data<float>();
   // Two warps of 128 bytes.
   const Traffic whole{2, 8, 8};
-  check_traffic(whole, whole, &copy_every, from, to, 1);
-  check_traffic({2, 10, 8}, whole, &copy_every, from + 1, to, 1);
-  check_traffic({2, 16, 8}, whole, &copy_every, from, to, 2);
-  check_traffic({2, 64, 8}, whole, &copy_every, from, to, 8);
-  check_traffic({2, 2, 2}, whole, &copy_every, from, to, 0);
-  check_traffic({2, 32, 32}, {2, 32, 32}, &copy_packs,
-                reinterpret_cast<const gpu::Pack<float, 4>*>(from),
-                reinterpret_cast<gpu::Pack<float, 4>*>(to));
-  check_traffic({4, 32, 16}, whole, &sum_pairs, from, to);
+  check_launch_traffic(whole, whole, &copy_every, from, to, 1);
+  check_launch_traffic({2, 10, 8}, whole, &copy_every, from + 1, to, 1);
+  check_launch_traffic({2, 16, 8}, whole, &copy_every, from, to, 2);
+  check_launch_traffic({2, 64, 8}, whole, &copy_every, from, to, 8);
+  check_launch_traffic({2, 2, 2}, whole, &copy_every, from, to, 0);
+  check_launch_traffic({2, 32, 32}, {2, 32, 32}, &copy_packs,
+                       reinterpret_cast<const gpu::Pack<float, 4>*>(from),
+                       reinterpret_cast<gpu::Pack<float, 4>*>(to));
+  check_launch_traffic({4, 32, 16}, whole, &sum_pairs, from, to);
 }
 
 TEST_CASE("copies load and store adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
-    check_copy(counted({37, 64}, dtype), room({37, 64}, dtype));
-    check_copy(counted({64}, dtype), room({5, 64}, dtype));
-    check_copy(counted({8, 64}, dtype), room({8, 64}, f32));
-    check_copy(counted({8, 64}, f32), room({8, 64}, dtype));
+    check_copy(repeating({37, 64}, dtype), room({37, 64}, dtype));
+    check_copy(repeating({64}, dtype), room({5, 64}, dtype));
+    check_copy(repeating({8, 64}, dtype), room({8, 64}, f32));
+    check_copy(repeating({8, 64}, f32), room({8, 64}, dtype));
   }
 }
 
 TEST_CASE("transposes load and store adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
-    check_copy(counted({100, 130}, dtype).t(), room({130, 100}, dtype));
-    check_copy(counted({70, 33}, dtype).t(), room({33, 70}, dtype));
-    check_copy(counted({500, 2}, dtype).t(), room({2, 500}, dtype));
-    check_copy(counted({3, 40, 2, 64}, dtype).permute({0, 3, 2, 1}), room({3, 64, 2, 40}, dtype));
+    check_copy(repeating({100, 130}, dtype).t(), room({130, 100}, dtype));
+    check_copy(repeating({70, 33}, dtype).t(), room({33, 70}, dtype));
+    check_copy(repeating({500, 2}, dtype).t(), room({2, 500}, dtype));
+    check_copy(repeating({3, 40, 2, 64}, dtype).permute({0, 3, 2, 1}), room({3, 64, 2, 40}, dtype));
     // The view is on the left.
-    check_copy(counted({64, 96}, dtype), room({96, 64}, dtype).t());
+    check_copy(repeating({64, 96}, dtype), room({96, 64}, dtype).t());
   }
-  check_copy(counted({100, 130}, f32).t(), room({130, 100}, bf16));
-  check_copy(counted({100, 130}, bf16).t(), room({130, 100}, f32));
+  check_copy(repeating({100, 130}, f32).t(), room({130, 100}, bf16));
+  check_copy(repeating({100, 130}, bf16).t(), room({130, 100}, f32));
 }
 
 TEST_CASE("a transpose without tiles loads a sector for each element", "[gpu][coalescing]") {
-  const Tensor x = counted({128, 128}, f32).t();
+  const Tensor x = repeating({128, 128}, f32).t();
   Tensor y = room({128, 128}, f32);
   const SectorLog log;
   gpu::map_elements({.f32 = &launch_runs}, f32, {&x, 1}, {&y, 1}, nullptr);
@@ -143,10 +145,10 @@ TEST_CASE("a transpose without tiles loads a sector for each element", "[gpu][co
 TEST_CASE("row-major and channels-last images are copied by adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {u8, f16, f32})
     for (const Shape& shape : {Shape{2, 64, 14, 14}, Shape{2, 3, 20, 20}, Shape{1, 33, 7, 7}}) {
-      check_copy(counted(shape, dtype), room(shape, dtype, kLast));
-      check_copy(counted(shape, dtype).to(kLast), room(shape, dtype));
+      check_copy(repeating(shape, dtype), room(shape, dtype, kLast));
+      check_copy(repeating(shape, dtype).to(kLast), room(shape, dtype));
     }
-  check_copy(counted({2, 16, 3, 7, 5}, f16).to(kLast), room({2, 16, 3, 7, 5}, f32));
+  check_copy(repeating({2, 16, 3, 7, 5}, f16).to(kLast), room({2, 16, 3, 7, 5}, f32));
 }
 
 TEST_CASE("packs of f32 and bool are adjacent", "[gpu][coalescing]") {
@@ -156,7 +158,7 @@ TEST_CASE("packs of f32 and bool are adjacent", "[gpu][coalescing]") {
   for (const Shape& shape : {Shape{5, 512}, Shape{7, 40}, Shape{8}})
     for (const Shape& other : {shape, Shape{1}}) {
       INFO(str(shape) << " " << str(other));
-      const Tensor x[] = {counted(shape, f32), counted(other, f32)};
+      const Tensor x[] = {repeating(shape, f32), repeating(other, f32)};
       Tensor y = room(shape, boolean);
       const SectorLog log;
       gpu::map_elements(compare, f32, x, {&y, 1}, &attrs);
@@ -174,7 +176,7 @@ TEST_CASE("bool and integer operands of elementwise kernels are vectors", "[gpu]
   const AttrsOf<op::Gt> attrs{};
   for (const DType dtype : {boolean, u8, i32, i64, f16, f32}) {
     INFO(name(dtype));
-    const Tensor x[] = {counted({8, 64}, dtype), counted({64}, dtype)};
+    const Tensor x[] = {repeating({8, 64}, dtype), repeating({64}, dtype)};
     Tensor y = room({8, 64}, boolean);
     const SectorLog log;
     gpu::map_elements(compare, is_floating(dtype) ? f32 : i64, x, {&y, 1}, &attrs);

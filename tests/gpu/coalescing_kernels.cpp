@@ -8,24 +8,24 @@
 
 #include "../emulator/sectors.h"
 #include "../support/catch.h"
+#include "device.h"
 
 using namespace mezzo;
 using emulator::SectorLog, emulator::Traffic;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
 /** Most sectors that a warp may move, as a multiple of the fewest. Lanes that load packs of 16
  *  bytes of different rows would take twice as many, single elements in f32 8 times. */
-constexpr double kMost = 1.25;
+constexpr double kMostTraffic = 1.25;
 /** The same where threads load the coefficients of the channels of their packs one by one, too. */
 constexpr double kMostOfRows = 1.9;
 
 /** Checks that f loads and stores adjacent memory, and that at least these bytes were seen. */
 template <class F>
 void check_traffic(const std::string& what, std::int64_t loaded, std::int64_t stored, const F& f,
-                   double most = kMost) {
+                   double most = kMostTraffic) {
   const SectorLog log;
   f();
   const Traffic loads = log.loads(), stores = log.stores();
@@ -41,14 +41,14 @@ std::int64_t bytes_of(const Tensor& x) {
   return x.numel() * static_cast<std::int64_t>(item_size(x.dtype()));
 }
 
-Tensor leaf(const Shape& shape, DType dtype) {
+Tensor random_leaf(const Shape& shape, DType dtype) {
   return randn(shape).to(dtype).to(kDevice).requires_grad_();
 }
 
 /** Checks an op that loads x, and its gradients, which load and store as much. */
 template <class F>
 void check_op(const std::string& name, const Tensor& x, std::vector<Tensor> wanted, const F& f,
-              double most = kMost) {
+              double most = kMostTraffic) {
   Tensor y;
   check_traffic(name, bytes_of(x), 0, [&] { y = f(); }, most);
   wanted.push_back(x);
@@ -63,7 +63,8 @@ void check_op(const std::string& name, const Tensor& x, std::vector<Tensor> want
 TEST_CASE("norms, softmax and losses load and store adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {f32, f16, bf16}) {
     INFO(name(dtype));
-    const Tensor x = leaf({64, 768}, dtype), w = leaf({768}, dtype), b = leaf({768}, dtype);
+    const Tensor x = random_leaf({64, 768}, dtype), w = random_leaf({768}, dtype),
+                 b = random_leaf({768}, dtype);
     check_op("layer_norm", x, {w, b},
              [&] { return layer_norm(x, {768}, {.weight = w, .bias = b}); });
     check_op("softmax", x, {}, [&] { return softmax(x, -1); });
@@ -77,7 +78,7 @@ TEST_CASE("cross entropy under casts loads scores of 16 bits once, forward and b
           "[gpu][coalescing]") {
   for (const DType dtype : {f16, bf16}) {
     INFO(name(dtype));
-    const Tensor x = leaf({64, 768}, dtype),
+    const Tensor x = random_leaf({64, 768}, dtype),
                  target = remainder(arange(64.0), 7).to(i64).to(kDevice);
     const auto loss = [&] {
       const amp::autocast on({.dtype = dtype});
@@ -98,11 +99,11 @@ TEST_CASE("batch norm loads and stores adjacent memory", "[gpu][coalescing]") {
       // Channels-last kernels on packs take 2^20 elements and more.
       const std::int64_t side = format == MemoryFormat::channels_last ? 64 : 16;
       const Tensor x = randn({4, 64, side, side}).to(dtype).to(kDevice).to(format).requires_grad_(),
-                   w = leaf({64}, f32), b = leaf({64}, f32);
+                   w = random_leaf({64}, f32), b = random_leaf({64}, f32);
       check_op(
           "batch_norm", x, {w, b},
           [&] { return batch_norm(x, {.weight = w, .bias = b, .training = true}); },
-          format == MemoryFormat::channels_last ? kMostOfRows : kMost);
+          format == MemoryFormat::channels_last ? kMostOfRows : kMostTraffic);
     }
 }
 
@@ -115,8 +116,8 @@ TEST_CASE("the gradient of a residual batch norm loads each of two gradients onc
     const auto image = [&, dtype = dtype, format = format] {
       return randn({4, 64, side, side}).to(dtype).to(kDevice).to(format).requires_grad_();
     };
-    const Tensor x = image(), residual = image(), w = leaf({64}, f32), b = leaf({64}, f32),
-                 g = image().detach(), other = image().detach();
+    const Tensor x = image(), residual = image(), w = random_leaf({64}, f32),
+                 b = random_leaf({64}, f32), g = image().detach(), other = image().detach();
     const Tensor y = batch_norm_relu(x, {.weight = w, .bias = b, .training = true}, residual);
     const SectorLog log;
     (void)grad(std::vector{y, y}, {x, residual, w, b}, {}, std::vector{g, other});
@@ -132,7 +133,7 @@ TEST_CASE("the gradient of a residual batch norm loads each of two gradients onc
 TEST_CASE("sums of rows and of columns load adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {f32, f16, bf16}) {
     INFO(name(dtype));
-    const Tensor x = leaf({512, 256}, dtype).detach();
+    const Tensor x = random_leaf({512, 256}, dtype).detach();
     check_traffic("columns", bytes_of(x), 0, [&] { (void)sum(x, 0); });
     check_traffic("rows", bytes_of(x), 0, [&] { (void)sum(x, 1); });
     check_traffic("all", bytes_of(x), 0, [&] { (void)sum(x); });
@@ -144,8 +145,9 @@ TEST_CASE("attention of f32 loads and stores adjacent memory", "[gpu][coalescing
   const auto heads = [](const Tensor& rows) {
     return rows.transpose(1, 2).detach().requires_grad_();
   };
-  const Tensor q = heads(leaf({1, 64, 2, 64}, f32)), k = heads(leaf({1, 64, 2, 64}, f32)),
-               v = heads(leaf({1, 64, 2, 64}, f32));
+  const Tensor q = heads(random_leaf({1, 64, 2, 64}, f32)),
+               k = heads(random_leaf({1, 64, 2, 64}, f32)),
+               v = heads(random_leaf({1, 64, 2, 64}, f32));
   check_op("attention", q, {k, v},
            [&] { return scaled_dot_product_attention(q, k, v, {.is_causal = true}); });
 }
@@ -153,7 +155,7 @@ TEST_CASE("attention of f32 loads and stores adjacent memory", "[gpu][coalescing
 TEST_CASE("optimizers load and store adjacent memory", "[gpu][coalescing]") {
   for (const DType dtype : {f32, bf16}) {
     INFO(name(dtype));
-    const Tensor x = leaf({64, 1024}, dtype), small = leaf({40}, dtype);
+    const Tensor x = random_leaf({64, 1024}, dtype), small = random_leaf({40}, dtype);
     optim::Adam adam({x, small});
     optim::SGD sgd({x, small}, {.lr = 0.1, .momentum = 0.9});
     for (optim::Optimizer* optimizer :

@@ -6,27 +6,28 @@
 
 #include "../emulator/counters.h"
 #include "../support/catch.h"
+#include "../support/values.h"
+#include "device.h"
 
 namespace {
 
 using namespace mezzo;
-
-const Device kDevice{DeviceKind::cuda, 0};
+using testing::kDevice;
+using testing::kLast;
+using testing::kRows;
 
 /** The convolution of the one element of a kernel; "transposed": its adjoint. */
-struct Case {
+struct ProductCase {
   Shape x;
   std::int64_t channels;  // of the result
   std::int64_t stride = 1;
   bool transposed = false;
 };
 
-constexpr auto kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
-
 /** Returns the result and the gradients of x, the weight and the bias, in f64 on the CPU. `gaps`:
  *  x and the result's gradient are views with gaps. */
-std::vector<Tensor> results(const Case& c, DType dtype, Device device, MemoryFormat format,
-                            bool has_bias, bool gaps) {
+std::vector<Tensor> product_results(const ProductCase& c, DType dtype, Device device,
+                                    MemoryFormat format, bool has_bias, bool gaps) {
   manual_seed(3);
   const int dims = c.x.rank() - 2;
   const bool has_format = dims == 2;
@@ -65,17 +66,17 @@ std::vector<Tensor> results(const Case& c, DType dtype, Device device, MemoryFor
   return all;
 }
 
-double distance(const Tensor& got, const Tensor& expected) {
+double product_distance(const Tensor& got, const Tensor& expected) {
   if (got.shape() != expected.shape()) return INFINITY;
   if (expected.numel() == 0) return 0;
   return amax(abs(got - expected)).item<double>() / (1 + amax(abs(expected)).item<double>());
 }
 
-std::int64_t calls(const emulator::LaunchLog& log, const std::string& library) {
+std::int64_t calls_of(const emulator::LaunchLog& log, const std::string& library) {
   return std::count(log.names.begin(), log.names.end(), library);
 }
 
-const std::vector<Case> kCases{
+const std::vector<ProductCase> kProductCases{
     {{2, 3, 7, 7}, 8},
     {{3, 27, 13, 13}, 5},
     {{2, 64, 2, 3}, 48},  // of more results than images: rows are copied for the weight's gradient
@@ -98,7 +99,7 @@ const std::vector<Case> kCases{
 }  // namespace
 
 TEST_CASE("f32 convolutions with a kernel of one element agree with f64", "[gpu][conv]") {
-  for (const Case& c : kCases)
+  for (const ProductCase& c : kProductCases)
     for (const MemoryFormat format : {kRows, kLast})
       for (const bool has_bias : {false, true})
         for (const bool gaps : {false, true}) {
@@ -106,9 +107,10 @@ TEST_CASE("f32 convolutions with a kernel of one element agree with f64", "[gpu]
           INFO(str(c.x) << " to " << c.channels << ", stride " << c.stride << ", transposed "
                         << c.transposed << ", " << name(format) << ", bias " << has_bias
                         << ", gaps " << gaps);
-          const auto exact = results(c, f64, cpu, format, has_bias, gaps);
-          const auto got = results(c, f32, kDevice, format, has_bias, gaps);
-          for (std::size_t i = 0; i < exact.size(); ++i) CHECK(distance(got[i], exact[i]) < 1e-6);
+          const auto exact = product_results(c, f64, cpu, format, has_bias, gaps);
+          const auto got = product_results(c, f32, kDevice, format, has_bias, gaps);
+          for (std::size_t i = 0; i < exact.size(); ++i)
+            CHECK(product_distance(got[i], exact[i]) < 1e-6);
         }
 }
 
@@ -116,7 +118,7 @@ TEST_CASE("only f32 convolutions with a kernel of one element are products", "[g
   const auto runs = [](const Tensor& x, const Tensor& w, const ConvOptions& options) {
     const emulator::LaunchLog log;
     conv2d(x, w, {}, options);
-    return std::pair{calls(log, "cuBLASLt"), calls(log, "cuDNN")};
+    return std::pair{calls_of(log, "cuBLASLt"), calls_of(log, "cuDNN")};
   };
   const std::pair<std::int64_t, std::int64_t> product{1, 0}, convolution{0, 1};
   const Tensor x = randn({2, 8, 6, 6}).to(kDevice), w = randn({8, 8, 1, 1}).to(kDevice);

@@ -5,26 +5,27 @@
 
 #include <vector>
 
+#include "device.h"
+
 namespace convolution {
 
 using namespace mezzo;
-
-inline const Device kDevice{DeviceKind::cuda, 0};
+using testing::kDevice;
 
 /** Returns small integers, whose sums of products are exact in every dtype. */
-inline Tensor whole(const Shape& shape, DType dtype) {
+inline Tensor whole(const Shape& shape, DType dtype = f32) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
     values.push_back(static_cast<double>(i * 7919 % 5) - 2);
   return tensor(values, shape).to(dtype);
 }
 
-struct Case {
+struct ConvCase {
   Shape x, w;
   ConvOptions options;
 };
 
-inline const std::vector<Case> kCases{
+inline const std::vector<ConvCase> kConvCases{
     {{2, 3, 9, 7}, {4, 3, 3, 2}, {}},
     {{2, 4, 9, 8}, {6, 2, 3, 3}, {.stride = 2, .padding = 1, .groups = 2}},
     {{1, 2, 12, 11}, {3, 2, 3, 3}, {.padding = {2, 0}, .dilation = 2}},
@@ -32,7 +33,8 @@ inline const std::vector<Case> kCases{
 };
 
 /** Returns result and gradients of a convolution on a device, with and without a bias. */
-inline std::vector<std::vector<double>> results(const Case& c, DType dtype, Device device) {
+inline std::vector<std::vector<double>> conv_results(const ConvCase& c, DType dtype,
+                                                     Device device) {
   const auto leaf = [&](const Shape& shape) {
     return whole(shape, dtype).to(device).requires_grad_();
   };

@@ -10,9 +10,9 @@ TEST_CASE("convolutions are exact for integers, with and without cuDNN", "[gpu][
   for (const bool with_library : {true, false}) {
     emulator::set_has_dnn(with_library);
     for (const DType dtype : {f32, f16, bf16, f64})
-      for (const Case& c : kCases) {
+      for (const ConvCase& c : kConvCases) {
         INFO(with_library << " " << name(dtype) << " " << str(c.x));
-        CHECK(results(c, dtype, kDevice) == results(c, dtype, cpu));
+        CHECK(conv_results(c, dtype, kDevice) == conv_results(c, dtype, cpu));
       }
   }
   emulator::set_has_dnn(true);

@@ -10,14 +10,10 @@
 #include "../support/catch.h"
 #include "../support/optimizers.h"
 #include "cost.h"
+#include "device.h"
 
 using namespace mezzo;
-
-namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-}  // namespace
+using testing::kDevice;
 
 TEST_CASE("an elementwise op is one launch, including strides, broadcasting and numbers",
           "[gpu][counters]") {
@@ -265,14 +261,15 @@ TEST_CASE("an optimizer step of many tensors is one launch without synchronisati
 namespace {
 
 /** What the steps of one optimizer leave: values and the steps of each parameter. */
-struct Outcome {
+struct OptimizerOutcome {
   std::vector<std::vector<double>> values;
   std::vector<std::int64_t> steps;
   std::int64_t counts = 0;  // launches that only count a step
 };
 
 /** Takes steps of which some are skipped, each without the gradients of some parameters. */
-Outcome counted(const optimizers::Factory& make, const std::vector<Tensor>& start, Device device) {
+OptimizerOutcome counted(const optimizers::Factory& make, const std::vector<Tensor>& start,
+                         Device device) {
   std::vector<Tensor> params;
   for (const Tensor& x : start) params.push_back(x.to(device).clone().requires_grad_());
   const optimizers::Made optimizer = make(params);
@@ -299,7 +296,7 @@ Outcome counted(const optimizers::Factory& make, const std::vector<Tensor>& star
     if (step == 3) CHECK(result == optim::StepResult::skipped);
   }
   CHECK(optimizer->consecutive_skips() == 0);
-  Outcome out;
+  OptimizerOutcome out;
   for (const optim::Slot& slot : optimizer->slots(0)) {
     out.steps.push_back(slot.steps);
     out.values.push_back(slot.param.detach().to(cpu).to(f64).to_vector<double>());
@@ -323,8 +320,8 @@ TEST_CASE("the last update of a step counts it, with empty tensors, dtypes and l
   for (const optimizers::Kind& kind : optimizers::kinds())
     for (const std::vector<Tensor>& start : {mixed, empty}) {
       INFO(kind.name << " of " << start.size());
-      const Outcome here = counted(kind.make, start, cpu),
-                    there = counted(kind.make, start, kDevice);
+      const OptimizerOutcome here = counted(kind.make, start, cpu),
+                             there = counted(kind.make, start, kDevice);
       CHECK(there.counts == 0);
       CHECK(there.steps == here.steps);
       CHECK(here.steps[0] == 4);
@@ -332,7 +329,8 @@ TEST_CASE("the last update of a step counts it, with empty tensors, dtypes and l
     }
   const std::vector<Tensor> matrices{randn({5, 3}), randn({0, 3}), randn({2, 9})};
   const auto muon = optimizers::factory<optim::Muon>(optim::MuonOptions{});
-  const Outcome here = counted(muon, matrices, cpu), there = counted(muon, matrices, kDevice);
+  const OptimizerOutcome here = counted(muon, matrices, cpu),
+                         there = counted(muon, matrices, kDevice);
   CHECK(there.counts == 0);
   CHECK(there.steps == here.steps);
 }

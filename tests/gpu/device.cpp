@@ -6,19 +6,13 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
-
-namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-Tensor counting(const Shape& shape, DType dtype = f32) {
-  return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype}).view(shape);
-}
-
-}  // namespace
+using testing::counting;
+using testing::kDevice;
 
 TEST_CASE("the device is found and named by its index", "[gpu]") {
   NEED_DEVICE();

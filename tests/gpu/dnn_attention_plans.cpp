@@ -10,11 +10,11 @@ using namespace mezzo::gpu::dnn;
 
 namespace {
 
-using Wanted = Attention::Wanted;
+using AttentionWanted = Attention::Wanted;
 
 /** Heads in rows of `across` heads: 1 where each head is contiguous, 3 times the number of heads
  *  for thirds of one projection. */
-struct Case {
+struct AttentionCase {
   const char* name;
   std::int64_t entries, heads, key_heads, queries, keys, features, values;
   bool is_causal;
@@ -22,8 +22,8 @@ struct Case {
   Attention::Bias bias = {};
   bool drops = false;
 };
-const Case kGpt{"gpt", 8, 12, 12, 1024, 1024, 64, 64, true, 36};
-const std::vector<Case> kCases{
+const AttentionCase kGpt{"gpt", 8, 12, 12, 1024, 1024, 64, 64, true, 36};
+const std::vector<AttentionCase> kAttentionCases{
     kGpt,
     {"wide heads", 2, 16, 16, 2048, 2048, 128, 128, true},
     {"small", 2, 4, 4, 32, 32, 8, 8, false},
@@ -40,7 +40,7 @@ const std::vector<Case> kCases{
     {"one query, mask, dropout", 8, 12, 12, 1, 80, 64, 64, false, 1, {nullptr, 8, 1, 1}, true},
 };
 
-Attention attention(const Case& c, DType dtype, Wanted wanted) {
+Attention planned_attention(const AttentionCase& c, DType dtype, AttentionWanted wanted) {
   const auto rows = [&](std::int64_t heads, std::int64_t count, std::int64_t columns) {
     Attention::Rows x{.row = c.across * columns};
     x.head = c.across == 1 ? count * columns : columns;
@@ -77,14 +77,15 @@ TEST_CASE("cuDNN has an engine for attention and for its gradients on Hopper and
   NEED_CUDNN();
   for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
     const Descriptor device = described::properties(gpu);
-    for (const Case& c : kCases)
-      for (const Wanted wanted : {Wanted::y, Wanted::gradients}) {
-        INFO(gpu.name << " " << c.name << (wanted == Wanted::y ? "" : ", gradients"));
+    for (const AttentionCase& c : kAttentionCases)
+      for (const AttentionWanted wanted : {AttentionWanted::y, AttentionWanted::gradients}) {
+        INFO(gpu.name << " " << c.name << (wanted == AttentionWanted::y ? "" : ", gradients"));
         const auto found =
-            plan(attention(c, &c == &kCases[3] ? bf16 : f16, wanted), {.properties = &device});
+            plan(planned_attention(c, &c == &kAttentionCases[3] ? bf16 : f16, wanted),
+                 {.properties = &device});
         REQUIRE(found);
         CHECK(found->tensor_cores);
-        if (wanted == Wanted::y) CHECK(found->workspace < 4096);
+        if (wanted == AttentionWanted::y) CHECK(found->workspace < 4096);
       }
   }
 }
@@ -93,8 +94,9 @@ TEST_CASE("cuDNN has an engine for heads that share keys", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
   for (const std::int64_t key_heads : {1, 2})
-    CHECK(plan(attention({"", 2, 8, key_heads, 64, 80, 64, 64, true}, bf16, Wanted::y),
-               {.properties = &device}));
+    CHECK(plan(
+        planned_attention({"", 2, 8, key_heads, 64, 80, 64, 64, true}, bf16, AttentionWanted::y),
+        {.properties = &device}));
 }
 
 TEST_CASE("cuDNN's attention gradients use no atomic additions in memory", "[dnn]") {
@@ -102,14 +104,16 @@ TEST_CASE("cuDNN's attention gradients use no atomic additions in memory", "[dnn
   for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
     INFO(gpu.name);
     const Descriptor device = described::properties(gpu);
-    const auto found = plan(attention(kGpt, f16, Wanted::gradients), {.properties = &device});
+    const auto found =
+        plan(planned_attention(kGpt, f16, AttentionWanted::gradients), {.properties = &device});
     REQUIRE(found);
     // The workspace holds a gradient for each score, from which q's gradients are computed as a
     // product.
     CHECK(found->workspace >= kGpt.entries * kGpt.heads * kGpt.queries * kGpt.keys * 2);
-    Case large = kGpt;
+    AttentionCase large = kGpt;
     large.queries = large.keys = 4096;
-    CHECK_FALSE(plan(attention(large, f16, Wanted::gradients), {.properties = &device}));
-    CHECK(plan(attention(large, f16, Wanted::y), {.properties = &device}));
+    CHECK_FALSE(
+        plan(planned_attention(large, f16, AttentionWanted::gradients), {.properties = &device}));
+    CHECK(plan(planned_attention(large, f16, AttentionWanted::y), {.properties = &device}));
   }
 }

@@ -14,14 +14,14 @@ namespace {
 
 using Wanted = Convolution::Wanted;
 
-struct Case {
+struct ConvPlanCase {
   const char* name;
   int dims;
   std::int64_t batch, in, out, groups;  // in and out count channels
   op::Extent size, kernel, stride, dilation, pad;
 };
 
-const std::vector<Case> kCases{
+const std::vector<ConvPlanCase> kConvPlanCases{
     {"lenet conv1", 2, 128, 1, 32, 1, {1, 28, 28}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}},
     {"lenet conv2", 2, 128, 32, 64, 1, {1, 14, 14}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}},
     {"resnet block", 2, 32, 64, 64, 1, {1, 32, 32}, {1, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}},
@@ -35,8 +35,8 @@ const std::vector<Case> kCases{
     {"3-d", 3, 4, 16, 32, 1, {8, 16, 16}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
 };
 
-Convolution convolution(const Case& c, DType dtype, Wanted wanted,
-                        MemoryFormat format = MemoryFormat::contiguous) {
+Convolution planned_convolution(const ConvPlanCase& c, DType dtype, Wanted wanted,
+                                MemoryFormat format = MemoryFormat::contiguous) {
   op::ConvGeometry g{c.groups, c.size, {}, c.kernel, c.stride, c.dilation, c.pad};
   for (std::size_t d = 0; d < 3; ++d)
     g.out[d] = (g.in[d] + 2 * g.pad[d] - (g.kernel[d] - 1) * g.dilation[d] - 1) / g.stride[d] + 1;
@@ -58,13 +58,13 @@ TEST_CASE(
   const Descriptor device = described::properties();
   alignas(16) const char bias = 0;
   for (const DType dtype : {f16, bf16, f32})
-    for (const Case& c : kCases) {
+    for (const ConvPlanCase& c : kConvPlanCases) {
       INFO(name(dtype) << " " << c.name);
       for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
         INFO(name(format));
         for (const Wanted wanted : {Wanted::y, Wanted::x, Wanted::weight})
-          CHECK(plan(convolution(c, dtype, wanted, format), {.properties = &device}));
-        Convolution biased = convolution(c, dtype, Wanted::y, format);
+          CHECK(plan(planned_convolution(c, dtype, wanted, format), {.properties = &device}));
+        Convolution biased = planned_convolution(c, dtype, Wanted::y, format);
         biased.bias = &bias;
         CHECK(plan(biased, {.properties = &device}));
       }
@@ -75,7 +75,8 @@ TEST_CASE("16-bit convolutions run on Tensor Cores, f32 ones only where TF32 is 
   NEED_CUDNN();
   const Descriptor device = described::properties();
   const auto on_tensor_cores = [&](DType dtype) {
-    const auto found = plan(convolution(kCases[2], dtype, Wanted::y), {.properties = &device});
+    const auto found =
+        plan(planned_convolution(kConvPlanCases[2], dtype, Wanted::y), {.properties = &device});
     return found && found->tensor_cores;
   };
   CHECK(on_tensor_cores(f16));
@@ -92,10 +93,11 @@ TEST_CASE("engines named grouped direct come last, except for convolutions in gr
   for (const char* name : {"resnet block", "resnet down", "resnet shortcut", "dilated"})
     for (const Wanted wanted : {Wanted::y, Wanted::x, Wanted::weight})
       for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
-        const auto c = std::find_if(kCases.begin(), kCases.end(),
-                                    [&](const Case& of) { return std::string(of.name) == name; });
+        const auto c =
+            std::find_if(kConvPlanCases.begin(), kConvPlanCases.end(),
+                         [&](const ConvPlanCase& of) { return std::string(of.name) == name; });
         INFO(name << " " << mezzo::name(format) << " " << static_cast<int>(wanted));
-        const Convolution problem = convolution(*c, f32, wanted, format);
+        const Convolution problem = planned_convolution(*c, f32, wanted, format);
         bool was_last = false;
         int index = -1, others = 0;
         while (const auto found = plan(problem, {.properties = &device}, index + 1)) {
@@ -108,7 +110,8 @@ TEST_CASE("engines named grouped direct come last, except for convolutions in gr
         CHECK(others > 0);
         CHECK(was_last);
       }
-  const auto grouped = plan(convolution(kCases[5], f32, Wanted::y), {.properties = &device});
+  const auto grouped =
+      plan(planned_convolution(kConvPlanCases[5], f32, Wanted::y), {.properties = &device});
   REQUIRE(grouped);
   CHECK_FALSE(grouped->last_resort);
 }
@@ -117,7 +120,7 @@ TEST_CASE("operands need only the alignment of their elements", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
   alignas(16) const char memory[16] = {};
-  Convolution c = convolution(kCases[2], f16, Wanted::y);
+  Convolution c = planned_convolution(kConvPlanCases[2], f16, Wanted::y);
   c.x.data = c.y.data = c.weight = c.bias = memory + 2;
   CHECK(plan(c, {.properties = &device}));
 }
@@ -126,7 +129,7 @@ TEST_CASE("where an engine fails, cuDNN offers another", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
   for (const DType dtype : {f16, f32}) {
-    const Convolution c = convolution(kCases[2], dtype, Wanted::y);
+    const Convolution c = planned_convolution(kConvPlanCases[2], dtype, Wanted::y);
     const auto first = plan(c, {.properties = &device});
     REQUIRE(first);
     const auto next = plan(c, {.properties = &device}, first->index + 1);
@@ -139,7 +142,7 @@ TEST_CASE("where an engine fails, cuDNN offers another", "[dnn]") {
 TEST_CASE("a convolution whose result omits positions runs on our own kernel", "[dnn]") {
   NEED_CUDNN();
   const Descriptor device = described::properties();
-  Convolution c = convolution(kCases[2], f32, Wanted::y);
+  Convolution c = planned_convolution(kConvPlanCases[2], f32, Wanted::y);
   c.geometry.out[2] = c.y.size[2] = 20;
   CHECK_FALSE(plan(c, {.properties = &device}));
 }

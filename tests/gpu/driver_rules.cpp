@@ -12,15 +12,15 @@
 #include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "device.h"
 #include "emulation.h"
 
 using namespace mezzo;
 using namespace emulation;
 using emulator::Index3;
+using testing::kDevice;
 
 namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
 
 __global__ void do_nothing() {}
 

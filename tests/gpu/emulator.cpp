@@ -16,39 +16,39 @@
 #include "../../tensor/memory/address_sanitizer.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "device.h"
 #include "emulation.h"
 
 using namespace mezzo;
 using namespace emulation;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
 /** Returns 0, 1, 2, ... on the device. */
-Tensor counting(std::int64_t n) { return arange(static_cast<double>(n)).to(kDevice); }
+Tensor counting_on_device(std::int64_t n) { return arange(static_cast<double>(n)).to(kDevice); }
 
 constexpr int kThreads = 128;
 
-enum class Bug { none, no_first_barrier, no_last_barrier };
+enum class BarrierBug { none, no_first_barrier, no_last_barrier };
 
 /** Computes y[block] = sum of the block's elements, twice, through the same shared array. */
-template <Bug bug> __global__ void sum_blocks(const float* x, float* y) {
+template <BarrierBug bug> __global__ void sum_blocks(const float* x, float* y) {
   MZ_SHARED(float, part, kThreads);
   const auto i = static_cast<int>(threadIdx.x);
   for (int round = 0; round < 2; ++round) {
     part[i] = x[blockIdx.x * kThreads + threadIdx.x] * static_cast<float>(round + 1);
-    if (bug != Bug::no_first_barrier) __syncthreads();
+    if (bug != BarrierBug::no_first_barrier) __syncthreads();
     float total = 0;
     for (int k = 0; k < kThreads; ++k) total += part[k];
-    if (bug != Bug::no_last_barrier) __syncthreads();
+    if (bug != BarrierBug::no_last_barrier) __syncthreads();
     if (i == 0) y[blockIdx.x * 2 + static_cast<unsigned>(round)] = total;
   }
 }
 
-template <Bug bug> std::vector<double> sums(Schedule schedule) {
+template <BarrierBug bug> std::vector<double> sums(Schedule schedule) {
   const ScheduleScope scope(schedule);
-  const Tensor x = counting(2 * kThreads), y = empty({4}, {.device = kDevice});
+  const Tensor x = counting_on_device(2 * kThreads), y = empty({4}, {.device = kDevice});
   gpu::launch(&sum_blocks<bug>, {.blocks = 2, .threads = kThreads}, nullptr, x.data<float>(),
               y.data<float>());
   return y.to_vector<double>();
@@ -56,7 +56,7 @@ template <Bug bug> std::vector<double> sums(Schedule schedule) {
 
 const std::vector<double> kSums{127 * 64, 127 * 128, 127 * 64 + 128 * 128, 127 * 128 + 128 * 256};
 
-template <Bug bug> int wrong_schedules() {
+template <BarrierBug bug> int wrong_sums() {
   int wrong = 0;
   for (const Schedule schedule : kSchedules) wrong += sums<bug>(schedule) != kSums ? 1 : 0;
   return wrong;
@@ -103,13 +103,14 @@ __global__ void write_at(float* x, int i) { x[i] = 1; }
 }  // namespace
 
 TEST_CASE("a kernel with barriers gives the same result in every schedule", "[emulator]") {
-  for (const Schedule schedule : kSchedules) CHECK(sums<Bug::none>(schedule) == kSums);
+  for (const Schedule schedule : kSchedules) CHECK(sums<BarrierBug::none>(schedule) == kSums);
 }
 
 TEST_CASE("a missing barrier is detected", "[emulator]") {
-  CHECK(wrong_schedules<Bug::no_first_barrier>() == 4);
-  CHECK(wrong_schedules<Bug::no_last_barrier>() >= 1);  // requires one warp to run ahead of another
-  CHECK(sums<Bug::no_last_barrier>(Schedule::greedy) != kSums);
+  CHECK(wrong_sums<BarrierBug::no_first_barrier>() == 4);
+  CHECK(wrong_sums<BarrierBug::no_last_barrier>() >=
+        1);  // requires one warp to run ahead of another
+  CHECK(sums<BarrierBug::no_last_barrier>(Schedule::greedy) != kSums);
 }
 
 TEST_CASE("barriers and shuffles that not all threads reach are faults", "[emulator]") {
@@ -123,7 +124,7 @@ TEST_CASE("barriers and shuffles that not all threads reach are faults", "[emula
   CHECK(fault_of([&] {
           gpu::launch(&half_shuffle, {.threads = 32}, nullptr, y.data<float>());
         }).find("for lanes of their warp") != std::string::npos);
-  CHECK(sums<Bug::none>(Schedule::forward) == kSums);  // faults leave no state behind
+  CHECK(sums<BarrierBug::none>(Schedule::forward) == kSums);  // faults leave no state behind
 }
 
 namespace {
@@ -205,7 +206,7 @@ TEST_CASE("shuffles and votes", "[emulator]") {
 }
 
 TEST_CASE("dynamic shared memory and atomics", "[emulator]") {
-  const Tensor x = counting(64), y = empty({64}, {.device = kDevice});
+  const Tensor x = counting_on_device(64), y = empty({64}, {.device = kDevice});
   gpu::launch(&dynamic_reversal, {.threads = 64, .shared = 64 * sizeof(float)}, nullptr,
               x.data<float>(), y.data<float>(), 64);
   CHECK(y.to_vector<int>()[0] == 63);
@@ -282,7 +283,7 @@ TEST_CASE("the sanitizers detect invalid accesses of kernels", "[emulator]") {
   const auto tells = [](const std::string& words, const char* what) {
     return words.find(what) != std::string::npos;
   };
-  Tensor x = counting(10);
+  Tensor x = counting_on_device(10);
   const float* at = x.data<float>();
   CHECK(words_of_read(at, 9).empty());
   CHECK(tells(words_of_read(at, 10), "use-after-poison"));
@@ -299,7 +300,7 @@ TEST_CASE("the sanitizers detect invalid accesses of kernels", "[emulator]") {
   };
   CHECK(words_of_shared(7).empty());
   CHECK(tells(words_of_shared(8), "out of bounds"));
-  const Tensor all = counting(20);
+  const Tensor all = counting_on_device(20);
   const auto words_of_pack = [&](int offset) {
     return last_words([=] {
       gpu::launch(&load_pack, {.threads = 1}, nullptr, all.data<float>() + offset, y.data<float>());
@@ -318,7 +319,7 @@ TEST_CASE("the sanitizers detect invalid accesses of kernels", "[emulator]") {
 #endif
 
 TEST_CASE("the host cannot access device memory", "[emulator]") {
-  const Tensor x = counting(4);
+  const Tensor x = counting_on_device(4);
   CHECK(emulator::is_device_memory(x.raw_data()));
   CHECK(!emulator::is_device_memory(x.to(cpu).raw_data()));
   emulator::close_memory();

@@ -7,67 +7,68 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
-Tensor counting(const Shape& shape, DType dtype = f32) {
+Tensor device_counting(const Shape& shape, DType dtype = f32) {
   return arange(static_cast<double>(checked_numel(shape, "test")), {.dtype = dtype})
       .view(shape)
       .to(kDevice);
 }
 
 Tensor places(const Shape& shape, int bound) {
-  return remainder(counting(shape, i64) * 7919, bound);
+  return remainder(device_counting(shape, i64) * 7919, bound);
 }
 
-Tensor leaf(const Shape& shape) { return counting(shape).requires_grad_(); }
+Tensor counting_leaf(const Shape& shape) { return device_counting(shape).requires_grad_(); }
 
-struct Work {
+struct FailingWork {
   const char* name;
   std::function<Tensor()> run;
 };
 
 /** Returns ops that allocate in several places: results, workspace, copies, gradients. */
-std::vector<Work> works() {
-  const Tensor x = counting({40, 50}), long_line = places({5000}, 997).to(f32),
+std::vector<FailingWork> works() {
+  const Tensor x = device_counting({40, 50}), long_line = places({5000}, 997).to(f32),
                rows = places({30}, 40);
   return {
       {"elementwise", [=] { return x.t() * 2 + x.t(); }},
-      {"sum", [=] { return sum(counting({20000})); }},
+      {"sum", [=] { return sum(device_counting({20000})); }},
       {"sort of short lines", [=] { return sort(x.t()).values; }},
       {"sort of long lines", [=] { return sort(long_line).values; }},
       {"topk", [=] { return topk(x, 3, {.sorted = false}).values; }},
       {"cumsum", [=] { return cumsum(long_line, 0); }},
       {"nonzero", [=] { return nonzero(x); }},
       {"unique", [=] { return unique(long_line, {.return_inverse = true}).inverse; }},
-      {"index_add", [=] { return index_add(x, 0, rows, counting({30, 50})); }},
-      {"index_put", [=] { return index_put(x, {rows, rows}, counting({30})); }},
-      {"scatter", [=] { return scatter(x, 1, places({40, 9}, 50), counting({40, 9})); }},
+      {"index_add", [=] { return index_add(x, 0, rows, device_counting({30, 50})); }},
+      {"index_put", [=] { return index_put(x, {rows, rows}, device_counting({30})); }},
+      {"scatter", [=] { return scatter(x, 1, places({40, 9}, 50), device_counting({40, 9})); }},
       {"cat", [=] { return cat({x, x.to(f16), x.t().contiguous().view({40, 50})}); }},
       {"matmul", [=] { return matmul(x, x.t()); }},
       {"cdist", [=] { return cdist(x, x, {.p = 1}); }},
       {"embedding's gradient",
        [=] {
-         const Tensor table = leaf({40, 8});
+         const Tensor table = counting_leaf({40, 8});
          embedding(rows, table).backward(ones({30, 8}, {.device = kDevice}));
          return table.grad();
        }},
       {"a classifier's gradient",
        [=] {
-         const Tensor weight = leaf({6, 50});
+         const Tensor weight = counting_leaf({6, 50});
          const Tensor hidden = layer_norm(linear(x * 0.001, weight), {6});
          cross_entropy(hidden, places({40}, 6)).backward();
          return weight.grad();
        }},
       {"convolution's gradient",
        [=] {
-         const Tensor weight = leaf({3, 2, 3, 3});
-         conv2d(counting({2, 2, 7, 7}), weight).backward(ones({2, 3, 5, 5}, {.device = kDevice}));
+         const Tensor weight = counting_leaf({3, 2, 3, 3});
+         conv2d(device_counting({2, 2, 7, 7}), weight)
+             .backward(ones({2, 3, 5, 5}, {.device = kDevice}));
          return weight.grad();
        }},
   };
@@ -81,7 +82,7 @@ TEST_CASE(
     "[gpu][memory]") {
   NEED_DEVICE();
   Allocator& allocator = allocator_for(kDevice);
-  for (const Work& work : works()) {
+  for (const FailingWork& work : works()) {
     INFO(work.name);
     const std::vector<double> expected = work.run().to_vector<double>();
     const std::int64_t before = memory_stats(kDevice).total.current;
@@ -108,7 +109,7 @@ TEST_CASE(
 
 TEST_CASE("an in-place op that runs out of memory leaves its operand unchanged", "[gpu][memory]") {
   NEED_DEVICE();
-  const Tensor rows = places({3000}, 40), values = counting({3000, 5});
+  const Tensor rows = places({3000}, 40), values = device_counting({3000, 5});
   const std::function<void(const Tensor&)> works[] = {
       [&](const Tensor& x) { index_add_(x, 0, rows, values); },
       [&](const Tensor& x) { index_copy_(x, 0, rows, values); },
@@ -121,7 +122,7 @@ TEST_CASE("an in-place op that runs out of memory leaves its operand unchanged",
   };
   for (std::size_t i = 0; i < std::size(works); ++i) {
     INFO(i);
-    const Tensor x = counting({40, 5});
+    const Tensor x = device_counting({40, 5});
     const std::vector<double> before = x.to_vector<double>();
     for (int n = 1; n < 100; ++n) {
       allocator_for(kDevice).fail_nth(n);

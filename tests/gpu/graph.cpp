@@ -25,7 +25,7 @@ struct Habits {
   bool zeroes_last = false;
 };
 
-constexpr int kSteps = 12;
+constexpr int kCapturedSteps = 12;
 
 /** Trains with a session; returns losses, parameters, states and scales. */
 std::vector<double> with_session(const Habits& habits, Way way) {
@@ -47,7 +47,7 @@ std::vector<double> with_session(const Habits& habits, Way way) {
       },
       way == Way::captured);
   std::vector<double> numbers;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kCapturedSteps; ++i) {
     add_all(numbers,
             step(batch(8, session.loss_scaler().dynamic() && (i == 4 || i == 7 || i == 8)))[0]);
     if (i == 5) optimizer.set_lr(0.004);
@@ -91,7 +91,7 @@ std::vector<double> with_scaler(const Habits& habits, Way way, bool unscales) {
       },
       way == Way::captured);
   std::vector<double> numbers;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kCapturedSteps; ++i) {
     add_all(numbers, step(batch(8, i == 2 || i == 6))[0]);
     if (i == 4) scaler.update(4096);
     if (i == 8) numbers.push_back(scaler.get_scale());
@@ -211,7 +211,7 @@ std::vector<double> with_scopes(const std::string& level, int scopes, Way way) {
       },
       way == Way::captured);
   std::vector<double> numbers;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kCapturedSteps; ++i) {
     const std::vector<Tensor> in = batch(8, i == 4 || i == 7 || i == 8);
     add_all(numbers, step(in)[0]);
   }
@@ -244,7 +244,7 @@ std::vector<double> gradients_of(const std::string& level, Way way, bool every, 
   auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
   const auto step = as_steps(training_step(net, optimizer), way == Way::captured);
   std::vector<double> numbers;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kCapturedSteps; ++i) {
     if (i == 9 && session.loss_scaler().dynamic()) session.loss_scaler().set_loss_scale(512);
     add_all(numbers, step(batch(8, session.loss_scaler().dynamic() && (i == 4 || i == 7)))[0]);
     for (const Tensor& p : optimizer.params()) {
@@ -292,7 +292,7 @@ std::vector<std::string> events_of(Way way) {
       },
       way == Way::captured);
   std::vector<std::string> texts;
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kCapturedSteps; ++i) {
     const Tensor factors = ones({8, 4});
     if (i % 3 == 2) factors.select(1, i % 4).fill_(i % 2 == 0 ? HUGE_VAL : -HUGE_VAL);
     step({batch(8, false)[0], factors.to(kDevice)});

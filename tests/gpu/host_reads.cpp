@@ -8,13 +8,14 @@
 #include "../emulator/memory.h"
 #include "../support/catch.h"
 #include "../support/optimizers.h"
+#include "device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-constexpr int kSteps = 4, kOverflow = 1;
+constexpr int kReadSteps = 4, kOverflow = 1;
 
 struct ClosedMemory {
   ClosedMemory() { emulator::close_memory_after_scopes(true); }
@@ -23,7 +24,7 @@ struct ClosedMemory {
   ClosedMemory& operator=(const ClosedMemory&) = delete;
 };
 
-struct Net : nn::Model<Net> {
+struct DropoutNet : nn::Model<DropoutNet> {
   nn::Linear first = add("first", nn::Linear{4, 8});
   nn::LayerNorm norm = add("norm", nn::LayerNorm{8});
   nn::Linear second = add("second", nn::Linear{8, 3});
@@ -33,20 +34,20 @@ struct Net : nn::Model<Net> {
 };
 
 /** Returns the loss of a batch; that of step kOverflow is infinite. */
-Tensor loss_of(const Net& net, int step) {
+Tensor loss_of(const DropoutNet& net, int step) {
   const double size = step == kOverflow ? std::numeric_limits<double>::infinity() : 1;
   const Tensor x = full({5, 4}, size, {.device = kDevice});
   return cross_entropy(net(x), zeros({5}, {.dtype = i64, .device = kDevice}));
 }
 
-Net net_on_device() {
+DropoutNet net_on_device() {
   manual_seed(3);
-  Net net;
+  DropoutNet net;
   net.to(kDevice);
   return net;
 }
 
-optim::StepResult::Value expected(int step) {
+optim::StepResult::Value expected_result(int step) {
   return step == kOverflow ? optim::StepResult::skipped : optim::StepResult::stepped;
 }
 
@@ -57,18 +58,18 @@ TEST_CASE("steps under scale_loss access no device memory", "[.host_reads]") {
     for (const amp::Level& level : amp::kLevels)
       for (const std::optional<double> max_norm : {std::optional<double>(), {0.5}}) {
         INFO(kind.name << " " << level.name << " " << max_norm.has_value());
-        Net net = net_on_device();
+        DropoutNet net = net_on_device();
         const auto optimizer = kind.make(net.parameters());
         const auto session = amp::initialize(
             net, *optimizer,
             {.opt_level = std::string(level.name), .verbosity = 0, .max_loss_scale = 64});
         const ClosedMemory closed;
-        for (int step = 0; step < kSteps; ++step) {
+        for (int step = 0; step < kReadSteps; ++step) {
           optimizer->zero_grad();
           amp::scale_loss(loss_of(net, step), *optimizer,
                           [](const Tensor& scaled) { scaled.backward(); });
           const optim::StepResult result = optimizer->step({.max_norm = max_norm});
-          if (level.loss_scale == amp::kDynamic) CHECK(result == expected(step));
+          if (level.loss_scale == amp::kDynamic) CHECK(result == expected_result(step));
         }
       }
 }
@@ -78,17 +79,17 @@ TEST_CASE("steps under GradScaler access no device memory", "[.host_reads]") {
     for (const bool unscales : {false, true})
       for (const std::optional<double> max_norm : {std::optional<double>(), {0.5}}) {
         INFO(kind.name << " " << unscales << " " << max_norm.has_value());
-        const Net net = net_on_device();
+        const DropoutNet net = net_on_device();
         const auto optimizer = kind.make(net.parameters());
         amp::GradScaler scaler;
         const ClosedMemory closed;
-        for (int step = 0; step < kSteps; ++step) {
+        for (int step = 0; step < kReadSteps; ++step) {
           optimizer->zero_grad();
           scaler.scale(loss_of(net, step)).backward();
           if (unscales) scaler.unscale_(*optimizer);
           const optim::StepResult result = scaler.step(*optimizer, {.max_norm = max_norm});
           scaler.update();
-          CHECK(result == expected(step));
+          CHECK(result == expected_result(step));
         }
         CHECK(scaler.get_scale() == 32768);
       }

@@ -53,7 +53,7 @@ struct Cupti {
   }
 };
 
-void check(CUptiResult status, const char* call) {
+void check_cupti(CUptiResult status, const char* call) {
   if (status != CUPTI_SUCCESS)
     throw std::runtime_error(std::string(call) + ": status " +
                              std::to_string(static_cast<int>(status)));
@@ -76,7 +76,7 @@ template <class Record> double nanoseconds(const Record& record) {
   return static_cast<double>(record.end - record.start);
 }
 
-void count(KernelTable& into, const CUpti_Activity& record) {
+void count_record(KernelTable& into, const CUpti_Activity& record) {
   char text[96] = "";
   if (record.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     const auto& k = reinterpret_cast<const CUpti_ActivityKernel9&>(record);
@@ -102,7 +102,7 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
     const std::lock_guard lock(mutex);
     CUpti_Activity* record = nullptr;
     while (table && Cupti::get().next(buffer, bytes, &record) == CUPTI_SUCCESS)
-      count(*table, *record);
+      count_record(*table, *record);
   }
   std::free(buffer);
 }
@@ -112,12 +112,13 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
 KernelTrace::KernelTrace() {
   const Cupti& cupti = Cupti::get();
   static const bool once = [&] {
-    check(cupti.call_back(give_buffer, take_buffer), "cuptiActivityRegisterCallbacks");
+    check_cupti(cupti.call_back(give_buffer, take_buffer), "cuptiActivityRegisterCallbacks");
     return true;
   }();
   static_cast<void>(once);
-  for (const CUpti_ActivityKind kind : kKinds) check(cupti.enable(kind), "cuptiActivityEnable");
-  check(cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
+  for (const CUpti_ActivityKind kind : kKinds)
+    check_cupti(cupti.enable(kind), "cuptiActivityEnable");
+  check_cupti(cupti.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "cuptiActivityFlushAll");
   const std::lock_guard lock(mutex);
   table = new KernelTable;
 }

@@ -26,7 +26,7 @@ class Logged {
   LogSink outer_;
 };
 
-bool contains(const std::string& text, std::string_view part) {
+bool has_text(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
@@ -36,8 +36,8 @@ TEST_CASE("a library that cannot be loaded is reported once with the reason", "[
   const Logged log;
   SharedLibrary absent("libmezzo_has_no_such.so.1");
   CHECK(!absent.usable());
-  CHECK(contains(absent.missing(), "libmezzo_has_no_such.so.1 cannot be loaded"));
-  CHECK(contains(absent.missing(), "LD_LIBRARY_PATH"));
+  CHECK(has_text(absent.missing(), "libmezzo_has_no_such.so.1 cannot be loaded"));
+  CHECK(has_text(absent.missing(), "LD_LIBRARY_PATH"));
   void (*function)() = nullptr;
   absent.load(function, "f");
   CHECK(function == nullptr);
@@ -52,7 +52,7 @@ TEST_CASE("a file that is not a library is not reported as missing", "[library]"
   const SharedLibrary broken(path.string());
   std::filesystem::remove(path);
   CHECK(!broken.usable());
-  CHECK(!contains(broken.missing(), "No such file"));
+  CHECK(!has_text(broken.missing(), "No such file"));
 }
 
 TEST_CASE("a library that lacks a required function is not used", "[library]") {

@@ -7,39 +7,22 @@
 
 #include "../emulator/counters.h"
 #include "../emulator/faults.h"
+#include "../support/log_capture.h"
 #include "../support/throws.h"
 #include "alike.h"
+#include "convolution.h"
+#include "unverified.h"
 
 using namespace alike;
+using convolution::whole;
 using emulator::LibraryFault, emulator::LibraryStage;
 
 namespace {
 
-/** Returns small integers, whose sums of products are exact in every dtype. */
-Tensor whole(const Shape& shape, DType dtype = f32) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
-    values.push_back(static_cast<double>(i * 7919 % 5) - 2);
-  return tensor(values, shape).to(dtype);
-}
-
-/** Records the log lines until the end of the scope. */
-struct Log {
-  std::vector<std::string> lines;
-  LogSink outer =
-      set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
-  ~Log() { set_log_sink(outer); }
-};
-
-struct AnyBits {
-  AnyBits() { set_allow_nondeterministic(true); }
-  ~AnyBits() { set_allow_nondeterministic(false); }
-};
-
 using Work = std::function<Tensor()>;
 
 /** A call of a library with a problem unique to its `size`, and its name in the log. */
-struct Call {
+struct FaultyCall {
   const char* library;
   const char* problem;
   const char* launch;  // name in the launch log
@@ -49,7 +32,7 @@ struct Call {
   std::function<Work(std::int64_t size, Device device)> prepared;
 };
 
-std::vector<Call> calls() {
+std::vector<FaultyCall> faulty_calls() {
   return {
       {"cuBLASLt", "the product of f32 ", "cuBLASLt", 0, false, false,
        [](std::int64_t size, Device device) -> Work {
@@ -94,13 +77,13 @@ std::vector<Call> calls() {
 std::int64_t next_size = 40;
 
 /** The log and the launches of a call. */
-struct Outcome {
+struct LibraryOutcome {
   std::vector<std::string> lines;
   std::int64_t launches = 0;  // launches of the library
 };
 
-Outcome checked(const Call& call, const Work& work, const Tensor& expected) {
-  const Log log;
+LibraryOutcome checked(const FaultyCall& call, const Work& work, const Tensor& expected) {
+  const LogCapture log;
   const emulator::LaunchLog launches;
   const Tensor got = work();
   const std::int64_t count = std::count(launches.names.begin(), launches.names.end(), call.launch);
@@ -109,7 +92,7 @@ Outcome checked(const Call& call, const Work& work, const Tensor& expected) {
 }
 
 /** Returns whether the log reports the problem exactly once. */
-bool tells(const Outcome& outcome, const Call& call, const std::string& what) {
+bool tells(const LibraryOutcome& outcome, const FaultyCall& call, const std::string& what) {
   return std::count_if(outcome.lines.begin(), outcome.lines.end(), [&](const std::string& line) {
            return line.find(call.library) == 0 && line.find(call.problem) != std::string::npos &&
                   line.find(what) != std::string::npos;
@@ -120,19 +103,19 @@ constexpr const char* kFailed = "the library failed; got an internal error";
 
 /** A call that was not made before, and its result. */
 struct Fresh {
-  const Call& call;
+  const FaultyCall& call;
   std::int64_t size = ++next_size;
   Tensor expected = call.prepared(size, cpu)();
   Work work = call.prepared(size, kDevice);
 
-  Outcome run() const { return checked(call, work, expected); }
+  LibraryOutcome run() const { return checked(call, work, expected); }
 };
 
 }  // namespace
 
 TEST_CASE("where a library always fails in one stage our own kernels are used", "[gpu][fallback]") {
   const AnyBits any;
-  for (const Call& call : calls())
+  for (const FaultyCall& call : faulty_calls())
     for (const LibraryStage stage :
          {LibraryStage::heuristics, LibraryStage::planning, LibraryStage::execution}) {
       if (stage == LibraryStage::planning && !call.plans) continue;
@@ -141,31 +124,31 @@ TEST_CASE("where a library always fails in one stage our own kernels are used", 
       const Fresh fresh{call};
       {
         const LibraryFault fault(stage);
-        const Outcome outcome = fresh.run();
+        const LibraryOutcome outcome = fresh.run();
         CHECK(fault.failed() > 0);
         CHECK(tells(outcome, call, kFailed));
         CHECK(outcome.launches == 0);
       }
-      const Outcome later = fresh.run();
+      const LibraryOutcome later = fresh.run();
       CHECK(later.lines.empty());
       CHECK(later.launches == 0);
     }
 }
 
 TEST_CASE("where a library fails once its next algorithm is used", "[gpu][fallback]") {
-  for (const Call& call : calls())
+  for (const FaultyCall& call : faulty_calls())
     for (const LibraryStage stage : {LibraryStage::planning, LibraryStage::execution}) {
       if ((stage == LibraryStage::planning && !call.plans) || call.is_layer)
         continue;  // a layer has a single algorithm
       INFO(call.problem << "in stage " << static_cast<int>(stage));
       const Fresh fresh{call};
       const LibraryFault fault(stage, 1, 1);
-      const Outcome outcome = fresh.run();
+      const LibraryOutcome outcome = fresh.run();
       CHECK(fault.failed() == 1);
       CHECK(tells(outcome, call, kFailed));
       CHECK(outcome.lines.size() == 1);
       CHECK(outcome.launches > 0);
-      const Outcome later = fresh.run();
+      const LibraryOutcome later = fresh.run();
       CHECK(later.lines.empty());
       CHECK(later.launches > 0);
     }
@@ -173,18 +156,18 @@ TEST_CASE("where a library fails once its next algorithm is used", "[gpu][fallba
 
 TEST_CASE("a library may fail at any later call too", "[gpu][fallback]") {
   const AnyBits any;
-  for (const Call& call : calls()) {
+  for (const FaultyCall& call : faulty_calls()) {
     INFO(call.problem);
     const Fresh fresh{call};
     for (int i = 0; i < 3; ++i) {
-      const Outcome outcome = fresh.run();
+      const LibraryOutcome outcome = fresh.run();
       CHECK(outcome.lines.empty());
       CHECK(outcome.launches > 0);
     }
     const LibraryFault fault(LibraryStage::execution, 1, 1);
     CHECK(tells(fresh.run(), call, kFailed));
     CHECK(fault.failed() == 1);
-    const Outcome later = fresh.run();
+    const LibraryOutcome later = fresh.run();
     CHECK(later.lines.empty());
     CHECK((later.launches > 0) == !call.is_layer);
   }
@@ -192,7 +175,7 @@ TEST_CASE("a library may fail at any later call too", "[gpu][fallback]") {
 
 TEST_CASE("problems without a library algorithm are reported once and run on our own kernels",
           "[gpu][fallback]") {
-  for (const Call& call : calls()) {
+  for (const FaultyCall& call : faulty_calls()) {
     if (call.is_layer) continue;  // its verification fails instead
     INFO(call.problem);
     const Fresh fresh{call};
@@ -200,7 +183,7 @@ TEST_CASE("problems without a library algorithm are reported once and run on our
       const LibraryFault fault(LibraryStage::support);
       CHECK(tells(fresh.run(), call, " does not support "));
     }
-    const Outcome later = fresh.run();
+    const LibraryOutcome later = fresh.run();
     CHECK(later.lines.empty());
     CHECK(later.launches == 0);
   }
@@ -224,7 +207,7 @@ TEST_CASE("where the library fails in a recurrent layer's gradient our own kerne
     };
     const std::vector<Tensor> expected = run(cpu, false);
     (void)run(kDevice, false);  // runs the verification
-    const Log log;
+    const LogCapture log;
     for (const bool fails : {false, true, false}) {
       const std::vector<Tensor> got = run(kDevice, fails);
       for (std::size_t i = 0; i < got.size(); ++i)
@@ -238,7 +221,7 @@ TEST_CASE("where the library fails in a recurrent layer's gradient our own kerne
 
 TEST_CASE("a library failure during a capture postpones the capture", "[gpu][fallback][graph]") {
   const AnyBits any;
-  for (const Call& call : calls()) {
+  for (const FaultyCall& call : faulty_calls()) {
     INFO(call.problem);
     const Fresh fresh{call};
     (void)fresh.run();
@@ -261,11 +244,11 @@ TEST_CASE("only a broken device is an error, and later errors repeat its cause",
           "[gpu][fallback]") {
   const AnyBits any;
   const Tensor x = ones({3}, {.device = kDevice});
-  for (const Call& call : calls()) {
+  for (const FaultyCall& call : faulty_calls()) {
     INFO(call.problem);
     const Fresh fresh{call};
     (void)fresh.run();
-    const Log log;
+    const LogCapture log;
     std::string first = "nothing was thrown";
     {
       const LibraryFault fault(LibraryStage::execution, 1, LibraryFault::kAll, true);
@@ -292,15 +275,15 @@ TEST_CASE("only a broken device is an error, and later errors repeat its cause",
 }
 
 TEST_CASE("a search for the fastest algorithm skips failing ones", "[gpu][fallback]") {
-  const std::vector<Call> all = calls();
+  const std::vector<FaultyCall> all = faulty_calls();
   for (const std::size_t which : {0, 2, 3}) {  // a product, a convolution, its weight gradient
-    const Call& call = all[which];
+    const FaultyCall& call = all[which];
     INFO(call.problem);
     set_search_products(true);
     const Fresh fresh{call};
     {
       const LibraryFault fault(LibraryStage::execution, 1, 1);
-      const Outcome outcome = fresh.run();
+      const LibraryOutcome outcome = fresh.run();
       CHECK(outcome.lines.empty());
       CHECK(outcome.launches > 1);
       CHECK(fault.failed() == 1);
@@ -308,7 +291,7 @@ TEST_CASE("a search for the fastest algorithm skips failing ones", "[gpu][fallba
     CHECK(fresh.run().launches == 1);  // it searches once
     {
       const LibraryFault fault(LibraryStage::execution);
-      const Outcome outcome = Fresh{call}.run();
+      const LibraryOutcome outcome = Fresh{call}.run();
       CHECK(tells(outcome, call, kFailed));
       CHECK(outcome.launches == 0);
     }

@@ -8,6 +8,7 @@
 #include "../../cuda/own_kernels.h"
 #include "../emulator/counters.h"
 #include "../emulator/dnn.h"
+#include "../support/log_capture.h"
 #include "alike.h"
 #include "emulation.h"
 #include "unverified.h"
@@ -18,21 +19,8 @@ using emulator::AttentionFault, emulator::ConvolutionFault, emulator::DnnFault,
 
 namespace {
 
-/** Records the log lines until the end of the scope. */
-struct Log {
-  std::vector<std::string> lines;
-  LogSink outer =
-      set_log_sink([this](Severity, std::string_view line) { lines.emplace_back(line); });
-  ~Log() { set_log_sink(outer); }
-};
-
-struct AnyBits {
-  AnyBits() { set_allow_nondeterministic(true); }
-  ~AnyBits() { set_allow_nondeterministic(false); }
-};
-
 /** A function of some operands whose results and gradients a library computes. */
-struct Call {
+struct ProofCall {
   std::string name;
   std::vector<Tensor> operands;
   std::function<Tensor(const std::vector<Tensor>&)> f;
@@ -56,7 +44,7 @@ std::int64_t library_calls(const emulator::LaunchLog& log) {
 
 /** Checks that the results of a call are those of Mezzo's own kernels while `set(true)` makes the
  *  library wrong, that this is logged, and that the library does not serve the kind afterwards. */
-void check_caught(const Call& call, const std::function<void(bool)>& set) {
+void check_caught(const ProofCall& call, const std::function<void(bool)>& set) {
   INFO(call.name);
   Bits own;
   std::int64_t without;
@@ -74,7 +62,7 @@ void check_caught(const Call& call, const std::function<void(bool)>& set) {
     set(false);
     CHECK(wrong != own);
   }
-  const Log log;
+  const LogCapture log;
   set(true);
   const Bits got = bits_of(call.run()), again = bits_of(call.run());
   set(false);
@@ -106,22 +94,22 @@ std::int64_t unique_size() {
   return ++size;
 }
 
-Tensor drawn(const Shape& shape, DType dtype) { return randn(shape).to(dtype); }
+Tensor random_operand(const Shape& shape, DType dtype) { return randn(shape).to(dtype); }
 
-Call convolution(DType dtype, MemoryFormat format) {
+ProofCall convolution_call(DType dtype, MemoryFormat format) {
   const std::int64_t n = unique_size();
   return {str("convolution of ", dtype, " ", name(format)),
-          {drawn({3, 4, 6, n}, dtype), drawn({5, 4, 3, 3}, dtype)},
+          {random_operand({3, 4, 6, n}, dtype), random_operand({5, 4, 3, 3}, dtype)},
           [=](const std::vector<Tensor>& x) {
             return conv2d(x[0].contiguous(format), x[1].contiguous(format), {}, {.padding = 1});
           },
           3};
 }
 
-Call attention(DType dtype, const Tensor& mask, const AttentionOptions& options, std::int64_t lines,
-               std::int64_t keys = 24) {
+ProofCall attention_call(DType dtype, const Tensor& mask, const AttentionOptions& options,
+                         std::int64_t lines, std::int64_t keys = 24) {
   const std::int64_t queries = unique_size();
-  const auto operand = [&](std::int64_t rows) { return drawn({2, 3, rows, 16}, dtype); };
+  const auto operand = [&](std::int64_t rows) { return random_operand({2, 3, rows, 16}, dtype); };
   return {str("attention of ", dtype),
           {operand(queries), operand(keys), operand(keys)},
           [=](const std::vector<Tensor>& x) {
@@ -138,22 +126,24 @@ Tensor hidden(const Shape& shape) {
   return mask;
 }
 
-Call chain(DType dtype, MlpActivation activation, std::int64_t lines) {
+ProofCall chain(DType dtype, MlpActivation activation, std::int64_t lines) {
   const std::int64_t n = unique_size();
-  return {str("mlp of ", dtype),
-          {drawn({n, 24}, dtype), drawn({32, 24}, dtype), drawn({32}, dtype),
-           drawn({16, 32}, dtype), drawn({16}, dtype)},
-          [=](const std::vector<Tensor>& x) {
-            return mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = activation});
-          },
-          lines};
+  return {
+      str("mlp of ", dtype),
+      {random_operand({n, 24}, dtype), random_operand({32, 24}, dtype), random_operand({32}, dtype),
+       random_operand({16, 32}, dtype), random_operand({16}, dtype)},
+      [=](const std::vector<Tensor>& x) {
+        return mlp(x[0], {x[1], x[3]}, {x[2], x[4]}, {.activation = activation});
+      },
+      lines};
 }
 
-Call recurrent(DType dtype, std::int64_t lines) {
+ProofCall recurrent(DType dtype, std::int64_t lines) {
   const std::int64_t n = unique_size();
   const auto weight = [&](const Shape& shape) { return (randn(shape) * 0.3).to(dtype); };
   return {str("lstm of ", dtype),
-          {drawn({4, n, 5}, dtype), weight({24, 5}), weight({24, 6}), weight({24}), weight({24})},
+          {random_operand({4, n, 5}, dtype), weight({24, 5}), weight({24, 6}), weight({24}),
+           weight({24})},
           [](const std::vector<Tensor>& x) {
             const std::vector<RecurrentWeights> weights{{x[1], x[2], x[3], x[4]}};
             return lstm(x[0], {}, weights).output;
@@ -169,10 +159,10 @@ TEST_CASE("wrong convolutions are caught", "[gpu][proof]") {
        {ConvolutionFault::wrong_factor, ConvolutionFault::last_entry})
     for (const DType dtype : {f32, f16, bf16})
       for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last})
-        check_caught(convolution(dtype, format), [&](bool on) {
+        check_caught(convolution_call(dtype, format), [&](bool on) {
           emulator::set_convolution_fault(on ? fault : ConvolutionFault::none);
         });
-  check_caught(convolution(f64, MemoryFormat::contiguous), [](bool on) {
+  check_caught(convolution_call(f64, MemoryFormat::contiguous), [](bool on) {
     emulator::set_convolution_fault(on ? ConvolutionFault::garbage_f64 : ConvolutionFault::none);
   });
 }
@@ -184,14 +174,14 @@ TEST_CASE("wrong attention is caught", "[gpu][proof][attention]") {
   };
   for (const DType dtype : {f16, bf16}) {
     for (const bool is_causal : {false, true})
-      check_caught(attention(dtype, {}, {.dropout_p = 0.1, .is_causal = is_causal}, 1),
+      check_caught(attention_call(dtype, {}, {.dropout_p = 0.1, .is_causal = is_causal}, 1),
                    with(AttentionFault::wrong_offsets));
-    check_caught(attention(dtype, {}, {.is_causal = true}, 2, 64),
+    check_caught(attention_call(dtype, {}, {.is_causal = true}, 2, 64),
                  with(AttentionFault::sees_one_more));
     // Over entries, heads, queries. For gradients Mezzo broadcasts over queries itself.
     for (const Shape& shape : {Shape{1, 3, 1, 24}, Shape{2, 1, 1, 24}})
-      check_caught(attention(dtype, hidden(shape), {}, 2), with(AttentionFault::no_broadcast));
-    check_caught(attention(dtype, hidden({2, 3, 1, 24}), {}, 1),
+      check_caught(attention_call(dtype, hidden(shape), {}, 2), with(AttentionFault::no_broadcast));
+    check_caught(attention_call(dtype, hidden({2, 3, 1, 24}), {}, 1),
                  with(AttentionFault::no_broadcast));
   }
 }
@@ -224,31 +214,31 @@ TEST_CASE("wrong recurrent layers are caught", "[gpu][proof][recurrent]") {
 TEST_CASE("a library that computes right numbers is used, also for unusual operands",
           "[gpu][proof]") {
   manual_seed(45);
-  const Log log;
-  const auto is_used = [](const Call& call) {
+  const LogCapture log;
+  const auto is_used = [](const ProofCall& call) {
     call.run();
     const emulator::LaunchLog launches;
     call.run();
     return library_calls(launches) > 0;
   };
   for (const DType dtype : {f32, f16, bf16}) {
-    CHECK(is_used(convolution(dtype, MemoryFormat::contiguous)));
+    CHECK(is_used(convolution_call(dtype, MemoryFormat::contiguous)));
     CHECK(is_used(chain(dtype, MlpActivation::relu, 0)));
   }
   CHECK(is_used(chain(f16, MlpActivation::gelu_tanh, 0)));
   // Equal tokens: the gradients of q and k are roundings of zero.
-  Call equal = attention(f16, {}, {.dropout_p = 0.25}, 0);
+  ProofCall equal = attention_call(f16, {}, {.dropout_p = 0.25}, 0);
   equal.operands[1] = equal.operands[1].slice(2, 0, 1).expand({2, 3, 24, 16}).contiguous();
   CHECK(is_used(equal));
   // Overflows: the first results tell nothing, the next ones are compared.
-  Call overflowing = convolution(f16, MemoryFormat::contiguous);
+  ProofCall overflowing = convolution_call(f16, MemoryFormat::contiguous);
   const Tensor finite = overflowing.operands[0];
   overflowing.operands[0] = finite * 60000;
   overflowing.run();
   overflowing.operands[0] = finite;
   CHECK(is_used(overflowing));
   // Zeros tell nothing, but do not hold the library up either.
-  Call nothing = convolution(f32, MemoryFormat::contiguous);
+  ProofCall nothing = convolution_call(f32, MemoryFormat::contiguous);
   for (Tensor& x : nothing.operands) x = zeros_like(x);
   CHECK(is_used(nothing));
   for (const std::string& line : log.lines) UNSCOPED_INFO(line);
@@ -260,7 +250,8 @@ TEST_CASE("in a capture a convolution that was not compared runs on Mezzo's own 
   manual_seed(46);
   for (const bool known : {true, false}) {
     const std::int64_t n = unique_size();
-    const Tensor x = drawn({2, 3, 5, n}, f32).to(kDevice), w = drawn({4, 3, 3, 3}, f32).to(kDevice);
+    const Tensor x = random_operand({2, 3, 5, n}, f32).to(kDevice),
+                 w = random_operand({4, 3, 3, 3}, f32).to(kDevice);
     const NoGrad no_grad;
     if (known) (void)conv2d(x, w);
     Tensor captured;
@@ -306,7 +297,7 @@ TEST_CASE("the gradient of relu within mlp is 0 where its argument is 0, and pas
 }
 
 TEST_CASE("products with an empty dimension never reach cuBLASLt", "[gpu][product]") {
-  const Log log;
+  const LogCapture log;
   const emulator::LaunchLog launches;
   for (const DType dtype : {f32, f16, bf16, f64})
     for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{0, 4, 5}, {3, 0, 5}, {3, 4, 0}}) {
@@ -334,7 +325,7 @@ TEST_CASE("gradients of attention that cuDNN gets wrong are left to Mezzo's own 
           "[gpu][attention][dnn]") {
   manual_seed(48);
   const auto gradients_by_library = [](std::int64_t keys, const Tensor& mask) {
-    const Call call = attention(f16, mask, {}, 0, keys);
+    const ProofCall call = attention_call(f16, mask, {}, 0, keys);
     call.run();
     const emulator::LaunchLog log;
     call.run();

@@ -3,15 +3,11 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
-
-namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-}  // namespace
+using testing::kDevice;
 
 TEST_CASE("an op on matrices runs on the CPU and logs that once", "[gpu][linalg]") {
   NEED_DEVICE();

@@ -11,15 +11,15 @@
 #include "../support/levels.h"
 #include "../support/optimizers.h"
 #include "../support/throws.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
-std::vector<double> values(const Tensor& x) { return x.to(cpu).to_vector<double>(); }
+std::vector<double> cpu_values(const Tensor& x) { return x.to(cpu).to_vector<double>(); }
 
 std::vector<Tensor> leaves(Device device, DType dtype) {
   std::vector<Tensor> out;
@@ -30,8 +30,8 @@ std::vector<Tensor> leaves(Device device, DType dtype) {
 }
 
 /** Trains with random gradients; returns parameters and state. */
-std::vector<std::vector<double>> trained(const optimizers::Factory& make, Device device,
-                                         DType dtype) {
+std::vector<std::vector<double>> trained_parameters(const optimizers::Factory& make, Device device,
+                                                    DType dtype) {
   const std::vector<Tensor> params = leaves(device, dtype);
   const auto optimizer = make(params);
   manual_seed(7);
@@ -41,9 +41,9 @@ std::vector<std::vector<double>> trained(const optimizers::Factory& make, Device
   }
   std::vector<std::vector<double>> out;
   for (const optim::Slot& slot : optimizer->slots(0)) {
-    out.push_back(values(slot.param));
+    out.push_back(cpu_values(slot.param));
     for (const Tensor& state : slot.state)
-      if (state.defined()) out.push_back(values(state));
+      if (state.defined()) out.push_back(cpu_values(state));
   }
   return out;
 }
@@ -55,7 +55,8 @@ TEST_CASE("optimizers agree on the device and on the CPU", "[gpu][optim]") {
   const DType dtype = GENERATE(f32, f16, bf16, f64);
   for (const optimizers::Kind& kind : optimizers::kinds()) {
     INFO(kind.name << " " << str(dtype, ""));
-    const auto there = trained(kind.make, kDevice, dtype), here = trained(kind.make, cpu, dtype);
+    const auto there = trained_parameters(kind.make, kDevice, dtype),
+               here = trained_parameters(kind.make, cpu, dtype);
     REQUIRE(there.size() == here.size());
     // Norms are summed in another order on the device.
     const double tolerance = kind.measures_norms ? 1e-6 : 0;
@@ -92,9 +93,9 @@ TEST_CASE("Adafactor trains matrices in captured steps as outside of them", "[gp
     CHECK(captured.captures() == (capture ? 1 : 0));
     std::vector<double> out;
     for (const auto& [name, x] : optimizer.state_dict().tensors)
-      for (const double v : values(x)) out.push_back(v);
+      for (const double v : cpu_values(x)) out.push_back(v);
     for (const Tensor& p : model.parameters())
-      for (const double v : values(p.detach())) out.push_back(v);
+      for (const double v : cpu_values(p.detach())) out.push_back(v);
     return out;
   };
   const std::vector<double> eager = train(kDevice, false), here = train(cpu, false);
@@ -133,14 +134,14 @@ TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and glo
   const optim::AxpbyTensors item{dx, dy, out};
   const auto found = optim::FoundInf::reset_on(kDevice);
   optim::axpby({&item, 1}, 0.5, -2, found);
-  CHECK(values(out) == values(0.5 * x + y * -2.0));
+  CHECK(cpu_values(out) == cpu_values(0.5 * x + y * -2.0));
   CHECK_FALSE(found.raised());
   const auto expected = optim::norms(std::vector{x, h, zeros({0})}, {.inv_scale = 0.25});
   const auto got = optim::norms(std::vector{dx, dh, zeros({0}, {.device = kDevice})},
                                 {.inv_scale = 0.25, .found_inf = flag});
   for (std::size_t i = 0; i < 3; ++i)
-    CHECK(values(got.each)[i] == Approx(values(expected.each)[i]).epsilon(1e-12));
-  CHECK(values(got.total)[0] == Approx(values(expected.total)[0]).epsilon(1e-12));
+    CHECK(cpu_values(got.each)[i] == Approx(cpu_values(expected.each)[i]).epsilon(1e-12));
+  CHECK(cpu_values(got.total)[0] == Approx(cpu_values(expected.total)[0]).epsilon(1e-12));
   CHECK(flag.item<float>() == 0);
   dx.select(0, 4321).fill_(std::numeric_limits<double>::infinity());
   optim::check_finite(std::vector<optim::AxpbyTensors>{{dh, {}, {}, 3}, {dx, {}, {}, 7}}, found);
@@ -175,9 +176,9 @@ TEST_CASE("norms whose powers leave the range of f64 on the device", "[gpu][opti
         CHECK((a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= 1e-10 * b));
       };
       for (std::size_t i = 0; i < host.size(); ++i)
-        check(values(got.each)[i], values(expected.each)[i]);
-      check(values(got.total)[0], values(expected.total)[0]);
-      CHECK(values(got.each)[3] == Approx(3 * c.size * std::pow(5, 1 / c.p)).epsilon(1e-2));
+        check(cpu_values(got.each)[i], cpu_values(expected.each)[i]);
+      check(cpu_values(got.total)[0], cpu_values(expected.total)[0]);
+      CHECK(cpu_values(got.each)[3] == Approx(3 * c.size * std::pow(5, 1 / c.p)).epsilon(1e-2));
     }
 }
 
@@ -186,8 +187,8 @@ TEST_CASE("gradients whose norm only f64 holds are clipped on the device", "[gpu
   const Tensor p = zeros({2}, {.device = kDevice}).requires_grad_();
   p.set_grad(tensor({3e38, -3e38}).to(kDevice));
   CHECK(std::isinf(optim::clip_grad_norm({p}, 1).item<double>()));
-  CHECK(values(p.grad())[0] == Approx(std::sqrt(0.5)).epsilon(1e-5));
-  CHECK(values(p.grad())[1] == Approx(-std::sqrt(0.5)).epsilon(1e-5));
+  CHECK(cpu_values(p.grad())[0] == Approx(std::sqrt(0.5)).epsilon(1e-5));
+  CHECK(cpu_values(p.grad())[1] == Approx(-std::sqrt(0.5)).epsilon(1e-5));
 }
 
 TEST_CASE("sessions train the same on the device and on the CPU", "[gpu][amp]") {

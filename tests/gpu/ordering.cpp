@@ -4,16 +4,16 @@
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
 /** Returns irregular integers in 0..bound-1. */
-Tensor scattered(const Shape& shape, std::int64_t bound, DType dtype = f32) {
+Tensor random_whole(const Shape& shape, std::int64_t bound, DType dtype = f32) {
   std::vector<double> values;
   std::uint64_t state = 12345;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i) {
@@ -23,7 +23,7 @@ Tensor scattered(const Shape& shape, std::int64_t bound, DType dtype = f32) {
   return tensor(values, shape, {.dtype = dtype});
 }
 
-bool same(const Tensor& on_device, const Tensor& on_cpu) {
+bool same_or_nan(const Tensor& on_device, const Tensor& on_cpu) {
   if (!(on_device.device() == kDevice) || on_device.dtype() != on_cpu.dtype() ||
       !(on_device.shape() == on_cpu.shape()))
     return false;
@@ -34,7 +34,8 @@ bool same(const Tensor& on_device, const Tensor& on_cpu) {
 }
 
 template <class Results> bool both_same(const Results& on_device, const Results& on_cpu) {
-  return same(on_device.values, on_cpu.values) && same(on_device.indices, on_cpu.indices);
+  return same_or_nan(on_device.values, on_cpu.values) &&
+         same_or_nan(on_device.indices, on_cpu.indices);
 }
 
 /** Shapes whose lines fit a block, need several tiles or end within one. */
@@ -49,8 +50,8 @@ TEST_CASE("lines of any length are sorted as on the CPU, ties and nan included",
     for (const Shape& shape : kShapes) {
       if (dtype != f32 && shape.rank() != 2) continue;  // only sort keys depend on dtype
       INFO(name(dtype) << str(shape));
-      Tensor x = (scattered(shape, 300) - 100).to(dtype);
-      if (dtype == u8 || dtype == boolean) x = scattered(shape, 3).to(dtype);
+      Tensor x = (random_whole(shape, 300) - 100).to(dtype);
+      if (dtype == u8 || dtype == boolean) x = random_whole(shape, 3).to(dtype);
       if (is_floating(dtype))
         x = where(x == 7, full({}, NAN, {.dtype = dtype}), where(x == 3, -x * 0, x));
       const Tensor y = x.to(kDevice);
@@ -73,26 +74,26 @@ TEST_CASE("scans of any length and dimension are exact for integers", "[gpu][ord
   for (const Shape& shape :
        {Shape{40000}, Shape{3, 9001}, Shape{9001, 3}, Shape{5, 300, 7}, Shape{0, 3}}) {
     INFO(str(shape));
-    const Tensor x = scattered(shape, 50) - 20, y = x.to(kDevice);
-    const Tensor small = scattered(shape, 7, i64) - 3;
+    const Tensor x = random_whole(shape, 50) - 20, y = x.to(kDevice);
+    const Tensor small = random_whole(shape, 7, i64) - 3;
     for (int dim = 0; dim < x.dim(); ++dim) {
-      CHECK(same(cumsum(y, dim), cumsum(x, dim)));
-      CHECK(same(cumprod(small.to(kDevice), dim), cumprod(small, dim)));
+      CHECK(same_or_nan(cumsum(y, dim), cumsum(x, dim)));
+      CHECK(same_or_nan(cumprod(small.to(kDevice), dim), cumprod(small, dim)));
       CHECK(both_same(cummax(y, dim), cummax(x, dim)));
       CHECK(both_same(cummin(y, dim), cummin(x, dim)));
     }
-    CHECK(same(nonzero(y), nonzero(x)));
-    CHECK(same(masked_select(y, y > 3), masked_select(x, x > 3)));
-    CHECK(same(unique(y).values, unique(x).values));
+    CHECK(same_or_nan(nonzero(y), nonzero(x)));
+    CHECK(same_or_nan(masked_select(y, y > 3), masked_select(x, x > 3)));
+    CHECK(same_or_nan(unique(y).values, unique(x).values));
   }
 }
 
 TEST_CASE("a strided tensor is scanned in place", "[gpu][order]") {
   NEED_DEVICE();
-  const Tensor x = scattered({7, 50}, 9), y = x.to(kDevice);
+  const Tensor x = random_whole({7, 50}, 9), y = x.to(kDevice);
   cumsum_(y.t(), 0);
   cumsum_(x.t(), 0);
-  CHECK(same(y, x));
+  CHECK(same_or_nan(y, x));
 }
 
 TEST_CASE("many rows with one index are summed by index_add, and the last one wins in index_put",
@@ -100,31 +101,33 @@ TEST_CASE("many rows with one index are summed by index_add, and the last one wi
   NEED_DEVICE();
   for (const std::int64_t names : {3, 400, 100000}) {
     INFO(names);
-    const Tensor rows = scattered({5000}, names, i64), src = scattered({5000, 3}, 9) - 4;
-    const Tensor table = scattered({names, 3}, 5), there = table.to(kDevice);
+    const Tensor rows = random_whole({5000}, names, i64), src = random_whole({5000, 3}, 9) - 4;
+    const Tensor table = random_whole({names, 3}, 5), there = table.to(kDevice);
     const Tensor rows_there = rows.to(kDevice), src_there = src.to(kDevice);
-    CHECK(same(index_add(there, 0, rows_there, src_there), index_add(table, 0, rows, src)));
-    CHECK(same(index_copy(there, 0, rows_there, src_there), index_copy(table, 0, rows, src)));
-    CHECK(same(index_put(there, {rows_there}, src_there), index_put(table, {rows}, src)));
-    CHECK(same(index_select(there, 0, rows_there), index_select(table, 0, rows)));
+    CHECK(same_or_nan(index_add(there, 0, rows_there, src_there), index_add(table, 0, rows, src)));
+    CHECK(
+        same_or_nan(index_copy(there, 0, rows_there, src_there), index_copy(table, 0, rows, src)));
+    CHECK(same_or_nan(index_put(there, {rows_there}, src_there), index_put(table, {rows}, src)));
+    CHECK(same_or_nan(index_select(there, 0, rows_there), index_select(table, 0, rows)));
     const Tensor line = table.select(1, 0), values = src.select(1, 1);
     const Tensor line_there = line.to(kDevice), values_there = values.to(kDevice);
-    CHECK(same(scatter(line_there, 0, rows_there, values_there), scatter(line, 0, rows, values)));
-    CHECK(same(scatter_add(line_there, 0, rows_there, values_there),
-               scatter_add(line, 0, rows, values)));
+    CHECK(same_or_nan(scatter(line_there, 0, rows_there, values_there),
+                      scatter(line, 0, rows, values)));
+    CHECK(same_or_nan(scatter_add(line_there, 0, rows_there, values_there),
+                      scatter_add(line, 0, rows, values)));
   }
 }
 
 TEST_CASE("an embedding's gradient counts rows and skips padding", "[gpu][order]") {
   NEED_DEVICE();
-  const Tensor rows = scattered({40, 50}, 12, i32), table = scattered({12, 8}, 9);
+  const Tensor rows = random_whole({40, 50}, 12, i32), table = random_whole({12, 8}, 9);
   const auto gradient = [&](Device device) {
     const Tensor weight = table.to(device).clone().requires_grad_();
     embedding(rows.to(device), weight, {.padding_idx = 2, .scale_grad_by_freq = true})
         .backward(ones({40, 50, 8}, {.device = device}));
     return weight.grad();
   };
-  CHECK(same(gradient(kDevice), gradient(cpu)));
+  CHECK(same_or_nan(gradient(kDevice), gradient(cpu)));
 }
 
 TEST_CASE("slices of every width are joined and moved", "[gpu][order]") {
@@ -133,18 +136,18 @@ TEST_CASE("slices of every width are joined and moved", "[gpu][order]") {
     INFO(name(dtype));
     std::vector<Tensor> here, there;
     for (std::int64_t i = 0; i < 70; ++i) {  // more than fit one launch
-      here.push_back(scattered({3, i % 5, 16}, 90, dtype));
+      here.push_back(random_whole({3, i % 5, 16}, 90, dtype));
       there.push_back(here.back().to(kDevice));
     }
-    CHECK(same(cat(there, 1), cat(here, 1)));
-    here.push_back(scattered({3, 2, 16}, 90, f64));
+    CHECK(same_or_nan(cat(there, 1), cat(here, 1)));
+    here.push_back(random_whole({3, 2, 16}, 90, f64));
     there.push_back(here.back().to(kDevice));
-    CHECK(same(cat(there, 1), cat(here, 1)));
+    CHECK(same_or_nan(cat(there, 1), cat(here, 1)));
     for (const std::int64_t width : {1, 2, 3, 8, 16, 24}) {
-      const Tensor table = scattered({30, width}, 90, dtype), rows = scattered({11}, 30, i32);
-      CHECK(same(embedding(rows.to(kDevice), table.to(kDevice)), embedding(rows, table)));
-      CHECK(same(index_select(table.t().to(kDevice), 1, rows.to(kDevice)),
-                 index_select(table.t(), 1, rows)));
+      const Tensor table = random_whole({30, width}, 90, dtype), rows = random_whole({11}, 30, i32);
+      CHECK(same_or_nan(embedding(rows.to(kDevice), table.to(kDevice)), embedding(rows, table)));
+      CHECK(same_or_nan(index_select(table.t().to(kDevice), 1, rows.to(kDevice)),
+                        index_select(table.t(), 1, rows)));
     }
   }
 }

@@ -5,15 +5,16 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kAsync;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-constexpr CopyOptions kAsync{.non_blocking = true};
-constexpr std::int64_t kSize = 100003;
+constexpr std::int64_t kCopySize = 100003;
 
 /** Returns the value of all elements; -1 where they differ. */
 double only(const Tensor& x) {
@@ -27,7 +28,7 @@ TEST_CASE("pinned blocks that are freed at once are still copied correctly", "[g
   NEED_DEVICE();
   std::vector<Tensor> there, back;
   for (int i = 0; i < 40; ++i)
-    there.push_back(full({kSize}, i, {.pin_memory = true}).to(kDevice, kAsync) + 1);
+    there.push_back(full({kCopySize}, i, {.pin_memory = true}).to(kDevice, kAsync) + 1);
   for (const Tensor& x : there) {
     back.push_back(x.to(cpu, kAsync));
     x.to(cpu, kAsync);  // freed before the copy is done
@@ -43,7 +44,7 @@ TEST_CASE("streams share memory with wait_stream and record_stream only", "[gpu]
   std::vector<Tensor> results;
   for (int i = 0; i < 40; ++i) {
     const gpu::Stream side(kDevice, {.high_priority = i % 2 == 0});
-    Tensor x = full({kSize}, i, {.device = kDevice});
+    Tensor x = full({kCopySize}, i, {.device = kDevice});
     side.wait_stream(main);
     gpu::record_stream(x, side);
     {
@@ -53,7 +54,7 @@ TEST_CASE("streams share memory with wait_stream and record_stream only", "[gpu]
       results.push_back(y);
     }
     x = {};
-    full({kSize}, -5, {.device = kDevice});  // may reuse freed memory
+    full({kCopySize}, -5, {.device = kDevice});  // may reuse freed memory
     main.wait_stream(side);
   }
   for (int i = 0; i < 40; ++i) CHECK(only(results[static_cast<std::size_t>(i)]) == 2 * i + 5);
@@ -63,7 +64,7 @@ TEST_CASE("the time between two events is that of the work between them", "[gpu]
   NEED_DEVICE();
   gpu::Event begin({.enable_timing = true}), end({.enable_timing = true});
   begin.record();
-  Tensor x = ones({kSize}, {.device = kDevice});
+  Tensor x = ones({kCopySize}, {.device = kDevice});
   for (int k = 0; k < 5; ++k) x = x * 2;
   end.record();
   end.synchronize();

@@ -66,7 +66,7 @@ void check_sums(const Tensor& x) {
 }
 
 /** Returns the tensors on the device, in the same formats. */
-std::vector<Tensor> on_device(const std::vector<Tensor>& tensors) {
+std::vector<Tensor> all_on_device(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> there;
   for (const Tensor& x : tensors) there.push_back(x.to(kDevice));
   return there;
@@ -372,7 +372,7 @@ TEST_CASE("elementwise ops of broadcast operands have the CPU's bits", "[gpu][pa
     INFO(name(x.dtype()) << str(x.shape()) << " with " << name(y.dtype()) << str(y.shape()));
     const auto check_op = [](const std::vector<Tensor>& operands, const auto& f) {
       check_elementwise(operands, f);
-      const Tensor got = f(on_device(operands)).to(cpu);
+      const Tensor got = f(all_on_device(operands)).to(cpu);
       CHECK(got.to_vector<double>() == f(operands).template to_vector<double>());
     };
     const Tensor mask = y > zeros_like(y);
@@ -380,7 +380,7 @@ TEST_CASE("elementwise ops of broadcast operands have the CPU's bits", "[gpu][pa
     check_op({y, x}, [](Operands t) { return t[0] - t[1] * 2; });
     check_op({x, y, mask}, [](Operands t) { return where(t[2], t[0], t[1]); });
     check_op({x, mask}, [](Operands t) { return masked_fill(t[0], t[1], 2); });
-    const std::vector<Tensor> there = on_device({x, y});
+    const std::vector<Tensor> there = all_on_device({x, y});
     CHECK(gt(there[0], there[1]).to_vector<double>() == gt(x, y).to_vector<double>());
     CHECK(ne(there[1], there[0]).to_vector<double>() == ne(y, x).to_vector<double>());
     CHECK(isnan(sqrt(there[0] + there[1])).to_vector<double>() ==

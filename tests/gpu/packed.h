@@ -21,7 +21,8 @@ inline Tensor unaligned(const Tensor& x) {
 }
 
 /** Returns the largest difference of all values, relative to 1 + |expected|. */
-inline double distance(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+inline double greatest_distance(const std::vector<Tensor>& got,
+                                const std::vector<Tensor>& expected) {
   double greatest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double apart = alike::distance(got[i].to(cpu).to(f64), expected[i].to(cpu).to(f64));
@@ -47,9 +48,9 @@ template <class F> void check(const std::vector<Tensor>& operands, const F& f, d
                             again = alike::results_on(kDevice, there, f),
                             generic = alike::results_on(kDevice, elsewhere, f);
   INFO(name(dtype) << " " << str(operands[0].shape()));
-  CHECK(distance(got, expected) < loose * tolerance);
-  CHECK(distance(generic, expected) < loose * tolerance);
-  CHECK(distance(got, generic) < tolerance);
+  CHECK(greatest_distance(got, expected) < loose * tolerance);
+  CHECK(greatest_distance(generic, expected) < loose * tolerance);
+  CHECK(greatest_distance(got, generic) < tolerance);
   for (std::size_t i = 0; i < got.size(); ++i)
     CHECK(got[i].to_vector<double>() == again[i].to_vector<double>());
 }

@@ -13,7 +13,7 @@ using namespace packed;
 namespace {
 
 /** Returns the number of launches of f whose kernels have `word` in their names. */
-template <class F> std::int64_t launches_of(const char* word, const F& f) {
+template <class F> std::int64_t launches_with(const char* word, const F& f) {
   const emulator::FillLog log;
   f();
   return std::count_if(log.launches.begin(), log.launches.end(),
@@ -23,7 +23,7 @@ template <class F> std::int64_t launches_of(const char* word, const F& f) {
 }
 
 /** Returns the number of launches of f on rows of packs. */
-template <class F> std::int64_t packed_in(const F& f) { return launches_of("packed_", f); }
+template <class F> std::int64_t packed_in(const F& f) { return launches_with("packed_", f); }
 
 /** Returns the number of such launches of f(x) and its gradient. */
 template <class F> std::int64_t packed_passes(const Tensor& x, const F& f) {
@@ -202,7 +202,7 @@ TEST_CASE("a Divider divides all numbers below 2^31", "[gpu][packed]") {
 }
 
 TEST_CASE("elementwise ops on packs take the kernels on packs", "[gpu][packed]") {
-  const auto elementwise_in = [](const auto& f) { return launches_of("_packs_kernel", f); };
+  const auto elementwise_in = [](const auto& f) { return launches_with("_packs_kernel", f); };
   const auto added = [&](const Tensor& x, const Tensor& y) {
     return elementwise_in([&] { x + y; });
   };
@@ -230,14 +230,14 @@ TEST_CASE("elementwise ops on packs take the kernels on packs", "[gpu][packed]")
     CHECK(added(x, rows_of({6, 16}, f64)) == 0);
     CHECK(added(rows_of({6, 12}, dtype), rows_of({12}, dtype)) == 0);
     CHECK(elementwise_in([&] { (void)gt(x, x); }) == 1);  // bool results
-    CHECK(launches_of("dropout", [&] { dropout(x); }) == 1);
-    CHECK(launches_of("fill", [&] { dropout(x); }) == 0);  // no mask drawn before
+    CHECK(launches_with("dropout", [&] { dropout(x); }) == 1);
+    CHECK(launches_with("fill", [&] { dropout(x); }) == 0);  // no mask drawn before
   }
 }
 
 TEST_CASE("contiguous conversions of integers take the kernel for them", "[gpu][packed]") {
   const auto converted = [](const Tensor& x, DType dtype) {
-    return launches_of("convert_kernel", [&] { x.to(dtype); });
+    return launches_with("convert_kernel", [&] { x.to(dtype); });
   };
   for (const DType dtype : {boolean, u8, i32, i64, f64}) {
     INFO(name(dtype));
@@ -255,7 +255,7 @@ TEST_CASE("functions with a form for 16 bits take its kernels on contiguous pack
           "[gpu][packed]") {
   const auto passes = [](const Tensor& x, const auto& f) {
     const Tensor leaf = x.detach().requires_grad_();
-    return launches_of("_low_packs_kernel", [&] {
+    return launches_with("_low_packs_kernel", [&] {
       const Tensor y = f(leaf);
       grad(TensorList(y), TensorList(leaf), {}, TensorList(ones_like(y)));
     });

@@ -8,19 +8,15 @@
 #include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
-
-namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-constexpr CopyOptions kAsync{.non_blocking = true};
-constexpr TensorOptions kPinned{.pin_memory = true};
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
-}  // namespace
+using testing::kAsync;
+using testing::kDevice;
+using testing::kPinned;
+using testing::values;
 
 TEST_CASE("pinned memory supports every dtype and layout, and its views are pinned",
           "[gpu][pinned]") {

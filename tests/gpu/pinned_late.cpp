@@ -10,18 +10,18 @@
 #include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
 #include "cost.h"
+#include "device.h"
 
 using namespace mezzo;
 using emulator::LateWork;
+using testing::kAsync;
+using testing::kDevice;
+using testing::kPinned;
+using testing::values;
 
 namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-constexpr CopyOptions kAsync{.non_blocking = true};
-constexpr TensorOptions kPinned{.pin_memory = true};
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
 /** Completes all work, so that freed blocks are all in the cache. */
 void settle() {

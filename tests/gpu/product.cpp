@@ -8,14 +8,10 @@
 #include "../../tensor/core/registry.h"
 #include "../emulator/counters.h"
 #include "../support/catch.h"
+#include "device.h"
 
 using namespace mezzo;
-
-namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-}  // namespace
+using testing::kDevice;
 
 TEST_CASE("a bias of another dtype is cast, and the product still runs in the library",
           "[gpu][product]") {

@@ -13,24 +13,24 @@ using namespace emulation;
 
 namespace {
 
-constexpr int kThreads = 64;
+constexpr int kRaceThreads = 64;
 
-enum class Bug { none, missing_barrier, warp_barrier };
+enum class RaceBug { none, missing_barrier, warp_barrier };
 
 /** Computes the next thread's number through shared memory: the last thread of a warp reads what
  *  another warp wrote. */
-template <Bug bug, class T> __global__ void rotate(T* y) {
-  MZ_SHARED(T, numbers, kThreads);
+template <RaceBug bug, class T> __global__ void rotate(T* y) {
+  MZ_SHARED(T, numbers, kRaceThreads);
   const auto i = static_cast<int>(threadIdx.x);
   numbers[i] = static_cast<T>(i);
-  if (bug == Bug::none) __syncthreads();
-  if (bug == Bug::warp_barrier) __syncwarp();
-  y[i] = numbers[(i + 1) % kThreads];
+  if (bug == RaceBug::none) __syncthreads();
+  if (bug == RaceBug::warp_barrier) __syncwarp();
+  y[i] = numbers[(i + 1) % kRaceThreads];
 }
 
 /** Within a warp, a warp barrier is enough. */
 template <bool has_barrier> __global__ void rotate_in_warps(int* y) {
-  MZ_SHARED(int, numbers, kThreads);
+  MZ_SHARED(int, numbers, kRaceThreads);
   const auto i = static_cast<int>(threadIdx.x);
   numbers[i] = i;
   if (has_barrier) __syncwarp();
@@ -43,7 +43,7 @@ template <bool has_barrier> __global__ void sum_halves(float* y) {
   const auto i = static_cast<int>(threadIdx.x);
   part[i] = 1;
   __syncthreads();
-  for (int n = kThreads / 2; n > 0; n /= 2) {
+  for (int n = kRaceThreads / 2; n > 0; n /= 2) {
     if (i < n) part[i] += part[i + n];
     if (has_barrier) __syncthreads();
   }
@@ -63,7 +63,7 @@ template <bool has_barrier> __global__ void reuse(int* y) {
 }
 
 /** Every thread increments a counter, atomically or not. */
-template <bool is_atomic> __global__ void count(int* y) {
+template <bool is_atomic> __global__ void count_threads(int* y) {
   MZ_SHARED(int, counter, 1);
   if (threadIdx.x == 0) counter[0] = 0;
   __syncthreads();
@@ -86,18 +86,19 @@ __global__ void read_beside_atomic(int* y) {
 
 /** Writes to neighbouring bytes do not race. */
 __global__ void write_bytes(std::uint8_t* y) {
-  MZ_SHARED(std::uint8_t, bytes, kThreads);
+  MZ_SHARED(std::uint8_t, bytes, kRaceThreads);
   bytes[threadIdx.x] = static_cast<std::uint8_t>(threadIdx.x);
   y[threadIdx.x] = bytes[threadIdx.x];
 }
 
 template <class T> std::vector<std::string> faults_of(void (*kernel)(T*)) {
-  const Tensor y = zeros({kThreads}, {.device = {DeviceKind::cuda, 0}}).to(dtype_of<T>());
+  const Tensor y = zeros({kRaceThreads}, {.device = {DeviceKind::cuda, 0}}).to(dtype_of<T>());
   std::vector<std::string> faults;
   for (const Schedule schedule : kSchedules) {
     const ScheduleScope scope(schedule);
     faults.push_back(fault_of([&] {
-      gpu::launch(kernel, {.blocks = 2, .threads = kThreads, .shared = kThreads * sizeof(float)},
+      gpu::launch(kernel,
+                  {.blocks = 2, .threads = kRaceThreads, .shared = kRaceThreads * sizeof(float)},
                   nullptr, y.data<T>());
     }));
   }
@@ -123,11 +124,11 @@ template <class T> bool races_on(const std::string& memory, void (*kernel)(T*)) 
 }  // namespace
 
 TEST_CASE("a read of shared memory that another thread writes needs a barrier", "[emulator]") {
-  CHECK(is_clean(&rotate<Bug::none, float>));
-  CHECK(is_clean(&rotate<Bug::none, std::uint8_t>));
-  CHECK(races_on("numbers", &rotate<Bug::missing_barrier, float>));
-  CHECK(races_on("numbers", &rotate<Bug::missing_barrier, std::uint8_t>));
-  CHECK(races_on("numbers", &rotate<Bug::warp_barrier, float>));
+  CHECK(is_clean(&rotate<RaceBug::none, float>));
+  CHECK(is_clean(&rotate<RaceBug::none, std::uint8_t>));
+  CHECK(races_on("numbers", &rotate<RaceBug::missing_barrier, float>));
+  CHECK(races_on("numbers", &rotate<RaceBug::missing_barrier, std::uint8_t>));
+  CHECK(races_on("numbers", &rotate<RaceBug::warp_barrier, float>));
 }
 
 TEST_CASE("a warp barrier orders the warp's lanes", "[emulator]") {
@@ -143,8 +144,8 @@ TEST_CASE("in-place sums and reused memory need barriers", "[emulator]") {
 }
 
 TEST_CASE("atomic operations race only with non-atomic ones", "[emulator]") {
-  CHECK(is_clean(&count<true>));
-  CHECK(races_on("counter", &count<false>));
+  CHECK(is_clean(&count_threads<true>));
+  CHECK(races_on("counter", &count_threads<false>));
   CHECK(races_on("counter", &read_beside_atomic));
   CHECK(is_clean(&write_bytes));
 }

@@ -22,7 +22,7 @@ template <class F> Names ranges_of(F&& call) {
   return std::exchange(emulator::ranges(), {});
 }
 
-struct Net : nn::Model<Net> {
+struct ReluNet : nn::Model<ReluNet> {
   nn::Linear fc = add("fc", nn::Linear{3, 2});
   Tensor forward(const Tensor& x) const { return relu(fc(x)); }
 };
@@ -65,7 +65,7 @@ TEST_CASE("ranges nest as their scopes do", "[gpu][range]") {
 }
 
 TEST_CASE("under emit_nvtx every op is a range, named by direction and module", "[gpu][range]") {
-  const Net net;
+  const ReluNet net;
   const Tensor x = rand({4, 3});
   CHECK(ranges_of([&] { sum(net(x)); }).empty());
   const Names names = ranges_of([&] {
@@ -105,7 +105,7 @@ TEST_CASE("an op that throws closes its range, and those of the ops it calls", "
 TEST_CASE("observers inside and outside of emit_nvtx are called as without it", "[gpu][range]") {
   const Tensor x = rand({4, 3});
   const auto work = [&] {
-    const Net net;  // new, so that its gradients do not accumulate
+    const ReluNet net;  // new, so that its gradients do not accumulate
     sum(net(x)).backward();
   };
   Observer outside;

@@ -13,8 +13,9 @@ TEST_CASE("recurrent layers and gradients agree with the CPU, deterministic or n
     std::optional<AnyBits> any;
     if (may_vary) any.emplace();
     for (const DType dtype : {f32, f16, bf16, f64})
-      for (const Case& c : kCases) {
-        INFO(name(dtype) << " case " << (&c - kCases.data()) << (may_vary ? ", any bits" : ""));
+      for (const LayerCase& c : kLayerCases) {
+        INFO(name(dtype) << " case " << (&c - kLayerCases.data())
+                         << (may_vary ? ", any bits" : ""));
         check_against_cpu(c, dtype);
       }
   }
@@ -24,13 +25,13 @@ TEST_CASE("recurrent layers that cuDNN may compute agree with our own kernels an
           "[gpu][recurrent]") {
   NEED_DEVICE();
   const AnyBits any;
-  std::vector<Case> cases = kCases;
-  for (const Kind kind : {Kind::tanh, Kind::relu, Kind::gru, Kind::lstm})
+  std::vector<LayerCase> cases = kLayerCases;
+  for (const CellKind kind : {CellKind::tanh, CellKind::relu, CellKind::gru, CellKind::lstm})
     cases.push_back({.kind = kind, .steps = 3, .batch = 8, .features = 128, .hidden = 128});
   for (const DType dtype : {f32, f16, bf16, f64})
-    for (const Case& c : cases) {
+    for (const LayerCase& c : cases) {
       INFO(name(dtype) << " case " << (&c - cases.data()));
-      CHECK(agrees_with_own_kernels(c, dtype));
+      CHECK(layer_agrees_with_own_kernels(c, dtype));
       CHECK(nan_comes_through(c, dtype));
     }
 }
@@ -40,7 +41,7 @@ TEST_CASE("a retained graph through a recurrent layer can be used twice", "[gpu]
   for (const bool may_vary : {false, true}) {
     std::optional<AnyBits> any;
     if (may_vary) any.emplace();
-    const Case c{.kind = Kind::gru};
+    const LayerCase c{.kind = CellKind::gru};
     std::vector<Tensor> t = operands_of(c, f32);
     for (Tensor& x : t) x = x.to(kDevice).requires_grad_();
     const Tensor y = sum(layer(c, t));
@@ -57,7 +58,7 @@ TEST_CASE("a captured recurrent layer gives the same results as an eager one",
   for (const bool may_vary : {false, true}) {
     std::optional<AnyBits> any;
     if (may_vary) any.emplace();
-    const Case c{.kind = Kind::lstm};
+    const LayerCase c{.kind = CellKind::lstm};
     std::vector<Tensor> t = operands_of(c, f32);
     for (Tensor& x : t) x = x.to(kDevice);
     const NoGrad no_grad;

@@ -9,33 +9,27 @@ namespace recurrent {
 
 using namespace alike;
 
-/** Allows nondeterministic algorithms until the end of the scope. */
-struct AnyBits {
-  AnyBits() { set_allow_nondeterministic(true); }
-  ~AnyBits() { set_allow_nondeterministic(false); }
-};
+enum class CellKind { tanh, relu, gru, lstm };
 
-enum class Kind { tanh, relu, gru, lstm };
-
-struct Case {
-  Kind kind;
+struct LayerCase {
+  CellKind kind;
   std::int64_t steps = 4, batch = 3, features = 5, hidden = 6, projected = 0;
   bool biases = true, states = true, bidirectional = false;
   std::vector<std::int64_t> lengths = {};
 };
 
-inline const std::vector<Case> kCases{
-    {.kind = Kind::tanh},
-    {.kind = Kind::relu, .states = false},
-    {.kind = Kind::gru},
-    {.kind = Kind::gru, .biases = false, .bidirectional = true},
-    {.kind = Kind::lstm},
-    {.kind = Kind::lstm, .biases = false, .states = false},
-    {.kind = Kind::lstm, .projected = 4},
-    {.kind = Kind::lstm, .projected = 2, .bidirectional = true},
-    {.kind = Kind::lstm, .batch = 1, .features = 1, .hidden = 1},
-    {.kind = Kind::lstm, .lengths = {2, 4, 1}},
-    {.kind = Kind::gru, .bidirectional = true, .lengths = {4, 4, 4}},
+inline const std::vector<LayerCase> kLayerCases{
+    {.kind = CellKind::tanh},
+    {.kind = CellKind::relu, .states = false},
+    {.kind = CellKind::gru},
+    {.kind = CellKind::gru, .biases = false, .bidirectional = true},
+    {.kind = CellKind::lstm},
+    {.kind = CellKind::lstm, .biases = false, .states = false},
+    {.kind = CellKind::lstm, .projected = 4},
+    {.kind = CellKind::lstm, .projected = 2, .bidirectional = true},
+    {.kind = CellKind::lstm, .batch = 1, .features = 1, .hidden = 1},
+    {.kind = CellKind::lstm, .lengths = {2, 4, 1}},
+    {.kind = CellKind::gru, .bidirectional = true, .lengths = {4, 4, 4}},
 };
 
 /** Returns lengths of sequences between 1 and `most`. */
@@ -45,17 +39,20 @@ inline std::vector<std::int64_t> lengths_of(std::int64_t batch, std::int64_t mos
   return lengths;
 }
 
-inline std::int64_t gates(Kind kind) { return kind == Kind::lstm ? 4 : kind == Kind::gru ? 3 : 1; }
+inline std::int64_t gates(CellKind kind) {
+  return kind == CellKind::lstm ? 4 : kind == CellKind::gru ? 3 : 1;
+}
 
 /** Returns x, states, and the weights of each direction. */
-inline std::vector<Tensor> operands_of(const Case& c, DType dtype) {
+inline std::vector<Tensor> operands_of(const LayerCase& c, DType dtype) {
   manual_seed(4);
   const std::int64_t columns = gates(c.kind) * c.hidden,
                      size = c.projected > 0 ? c.projected : c.hidden,
                      directions = c.bidirectional ? 2 : 1;
   std::vector<Tensor> all{randn({c.steps, c.batch, c.features})};
   if (c.states) all.push_back(randn({directions, c.batch, size}) * 0.5);
-  if (c.states && c.kind == Kind::lstm) all.push_back(randn({directions, c.batch, c.hidden}) * 0.5);
+  if (c.states && c.kind == CellKind::lstm)
+    all.push_back(randn({directions, c.batch, c.hidden}) * 0.5);
   for (std::int64_t d = 0; d < directions; ++d) {
     all.push_back(randn({columns, c.features}) * 0.3);
     all.push_back(randn({columns, size}) * 0.3);
@@ -67,10 +64,10 @@ inline std::vector<Tensor> operands_of(const Case& c, DType dtype) {
 }
 
 /** Returns output and last states, concatenated. */
-inline Tensor layer(const Case& c, const std::vector<Tensor>& t) {
+inline Tensor layer(const LayerCase& c, const std::vector<Tensor>& t) {
   std::size_t i = 1;
   const auto next = [&](bool there) { return there ? t[i++] : Tensor{}; };
-  const Tensor h0 = next(c.states), c0 = next(c.states && c.kind == Kind::lstm);
+  const Tensor h0 = next(c.states), c0 = next(c.states && c.kind == CellKind::lstm);
   std::vector<RecurrentWeights> weights;
   while (i < t.size()) {
     RecurrentWeights w{t[i], t[i + 1]};
@@ -82,24 +79,24 @@ inline Tensor layer(const Case& c, const std::vector<Tensor>& t) {
   }
   const RecurrentOptions options{.bidirectional = c.bidirectional, .lengths = c.lengths};
   const auto flat = [](const Tensor& x) { return x.reshape({x.numel()}); };
-  if (c.kind == Kind::lstm) {
+  if (c.kind == CellKind::lstm) {
     const LstmResult r = lstm(t[0], {h0, c0}, weights, options);
     return cat({flat(r.output), flat(r.h), flat(r.c)});
   }
-  const RecurrentResult r = c.kind == Kind::gru    ? gru(t[0], h0, weights, options)
-                            : c.kind == Kind::tanh ? rnn_tanh(t[0], h0, weights, options)
-                                                   : rnn_relu(t[0], h0, weights, options);
+  const RecurrentResult r = c.kind == CellKind::gru    ? gru(t[0], h0, weights, options)
+                            : c.kind == CellKind::tanh ? rnn_tanh(t[0], h0, weights, options)
+                                                       : rnn_relu(t[0], h0, weights, options);
   return cat({flat(r.output), flat(r.h)});
 }
 
-inline double tolerance(DType dtype) {
+inline double layer_tolerance(DType dtype) {
   return dtype == f64 ? 1e-12 : dtype == f32 ? 1e-5 : dtype == f16 ? 2e-2 : 1e-1;
 }
 
-inline void check_against_cpu(const Case& c, DType dtype) {
+inline void check_against_cpu(const LayerCase& c, DType dtype) {
   check_alike(
       operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); },
-      tolerance(dtype));
+      layer_tolerance(dtype));
 }
 
 /** Returns the largest difference of correct results, relative to the largest number: some
@@ -111,7 +108,7 @@ inline double library_tolerance(DType dtype) {
 
 /** Returns true if the results and gradients that the device computes by default agree with those
  *  of Mezzo's own kernels. */
-inline bool agrees_with_own_kernels(const Case& c, DType dtype) {
+inline bool layer_agrees_with_own_kernels(const LayerCase& c, DType dtype) {
   const Unverified scope;  // shows what the library computes
   const std::vector<Tensor> operands = operands_of(c, dtype);
   const auto f = [&](const std::vector<Tensor>& t) { return layer(c, t); };
@@ -133,7 +130,7 @@ inline bool agrees_with_own_kernels(const Case& c, DType dtype) {
 
 /** Returns true if NaN in the first element of the first sequence makes all results of its first
  *  step NaN. */
-inline bool nan_comes_through(const Case& c, DType dtype) {
+inline bool nan_comes_through(const LayerCase& c, DType dtype) {
   std::vector<Tensor> t = operands_of(c, dtype);
   t[0].narrow(0, 0, 1).narrow(1, 0, 1).narrow(2, 0, 1).fill_(
       std::numeric_limits<double>::quiet_NaN());

@@ -18,12 +18,12 @@ struct LibraryScope {
 };
 
 /** Results and gradients, and the number of cuDNN calls. */
-struct Outcome {
+struct LayerOutcome {
   std::vector<Tensor> results;
   std::int64_t calls;
 };
 
-Outcome on_device(const Case& c, DType dtype) {
+LayerOutcome layer_on_device(const LayerCase& c, DType dtype) {
   const emulator::LaunchLog log;
   std::vector<Tensor> results = results_on(
       kDevice, operands_of(c, dtype), [&](const std::vector<Tensor>& t) { return layer(c, t); });
@@ -31,9 +31,9 @@ Outcome on_device(const Case& c, DType dtype) {
 }
 
 /** Returns a case with a new shape at each call, for which nothing is checked yet. */
-Case unseen() {
+LayerCase unseen() {
   static std::int64_t features = 10;
-  return {.kind = Kind::lstm, .features = ++features};
+  return {.kind = CellKind::lstm, .features = ++features};
 }
 
 }  // namespace
@@ -42,58 +42,58 @@ TEST_CASE("where nondeterminism is allowed cuDNN computes recurrent layers and a
           "[gpu][recurrent]") {
   const LibraryScope library;
   for (const DType dtype : {f32, f16, bf16, f64})
-    for (const Case& c : kCases) {
-      INFO(name(dtype) << " case " << (&c - kCases.data()));
-      (void)on_device(c, dtype);  // runs the check
-      CHECK(on_device(c, dtype).calls == (c.bidirectional ? 4 : 2));
+    for (const LayerCase& c : kLayerCases) {
+      INFO(name(dtype) << " case " << (&c - kLayerCases.data()));
+      (void)layer_on_device(c, dtype);  // runs the check
+      CHECK(layer_on_device(c, dtype).calls == (c.bidirectional ? 4 : 2));
       check_against_cpu(c, dtype);
     }
 }
 
 TEST_CASE("without cuDNN or without nondeterminism our own kernels compute recurrent layers",
           "[gpu][recurrent]") {
-  const Case c = unseen();
-  CHECK(on_device(c, f32).calls == 0);
+  const LayerCase c = unseen();
+  CHECK(layer_on_device(c, f32).calls == 0);
   const LibraryScope library;
   emulator::set_has_dnn(false);
-  CHECK(on_device(c, f32).calls == 0);
+  CHECK(layer_on_device(c, f32).calls == 0);
   emulator::set_has_dnn(true);
 }
 
 TEST_CASE("own kernels compute reversed padding, empty sequences and single steps",
           "[gpu][recurrent]") {
   const LibraryScope library;
-  const auto calls = [](const Case& c) {
-    (void)on_device(c, f32);
+  const auto calls = [](const LayerCase& c) {
+    (void)layer_on_device(c, f32);
     check_against_cpu(c, f32);
-    return on_device(c, f32).calls;
+    return layer_on_device(c, f32).calls;
   };
-  CHECK(calls({.kind = Kind::gru, .bidirectional = true, .lengths = {4, 2, 1}}) ==
+  CHECK(calls({.kind = CellKind::gru, .bidirectional = true, .lengths = {4, 2, 1}}) ==
         2);  // one of two directions
-  CHECK(calls({.kind = Kind::lstm, .lengths = {1, 4, 0}}) == 0);
-  CHECK(calls({.kind = Kind::lstm, .steps = 1}) == 0);
+  CHECK(calls({.kind = CellKind::lstm, .lengths = {1, 4, 0}}) == 0);
+  CHECK(calls({.kind = CellKind::lstm, .steps = 1}) == 0);
 }
 
 TEST_CASE("a cuDNN that drops NaN computes no recurrent layer", "[gpu][recurrent]") {
   const LibraryScope library;
-  const Case c = unseen();
+  const LayerCase c = unseen();
   emulator::set_dnn_fault(DnnFault::hidden_nan);
-  CHECK(on_device(c, f16).calls > 0);  // of the check
-  CHECK(on_device(c, f16).calls == 0);
+  CHECK(layer_on_device(c, f16).calls > 0);  // of the check
+  CHECK(layer_on_device(c, f16).calls == 0);
   check_against_cpu(c, f16);
   CHECK(nan_comes_through(c, f16));
   emulator::set_dnn_fault(DnnFault::none);
-  CHECK(on_device(c, f16).calls == 0);  // after a failure it is not used again
-  CHECK(on_device(unseen(), f16).calls > 2);
+  CHECK(layer_on_device(c, f16).calls == 0);  // after a failure it is not used again
+  CHECK(layer_on_device(unseen(), f16).calls > 2);
 }
 
 TEST_CASE("the comparison with our own kernels finds a wrong cuDNN", "[gpu][recurrent]") {
   const LibraryScope library;
-  const Case c = unseen();
-  CHECK(agrees_with_own_kernels(c, f16));
+  const LayerCase c = unseen();
+  CHECK(layer_agrees_with_own_kernels(c, f16));
   for (const DnnFault fault : {DnnFault::wrong_results, DnnFault::wrong_gradients}) {
     emulator::set_dnn_fault(fault);
-    CHECK_FALSE(agrees_with_own_kernels(c, f16));
+    CHECK_FALSE(layer_agrees_with_own_kernels(c, f16));
     emulator::set_dnn_fault(DnnFault::none);
   }
 }
@@ -101,7 +101,7 @@ TEST_CASE("the comparison with our own kernels finds a wrong cuDNN", "[gpu][recu
 TEST_CASE("a retained graph through cuDNN's recurrent layer can be used twice",
           "[gpu][recurrent]") {
   const LibraryScope library;
-  const Case c{.kind = Kind::lstm};
+  const LayerCase c{.kind = CellKind::lstm};
   std::vector<Tensor> t = operands_of(c, f32);
   for (Tensor& x : t) x = x.to(kDevice).requires_grad_();
   const Tensor y = sum(layer(c, t));
@@ -116,10 +116,10 @@ TEST_CASE(
     "others",
     "[gpu][recurrent]") {
   const LibraryScope library;
-  const Case unknown = unseen(), known = unseen();
-  (void)on_device(known, f32);
+  const LayerCase unknown = unseen(), known = unseen();
+  (void)layer_on_device(known, f32);
   for (const bool is_known : {false, true}) {
-    const Case c = is_known ? known : unknown;
+    const LayerCase c = is_known ? known : unknown;
     std::vector<Tensor> t = operands_of(c, f32);
     for (Tensor& x : t) x = x.to(kDevice);
     const NoGrad no_grad;
@@ -137,9 +137,9 @@ TEST_CASE("cuDNN keeps weights on chip where it supports the batch, else it work
           "[gpu][recurrent]") {
   const LibraryScope library;
   for (const std::int64_t batch : {2, 4}) {  // the emulated library needs four
-    const Case c{.kind = Kind::lstm, .batch = batch, .features = 128, .hidden = 128};
-    (void)on_device(c, f16);
-    CHECK(on_device(c, f16).calls == 2);
+    const LayerCase c{.kind = CellKind::lstm, .batch = batch, .features = 128, .hidden = 128};
+    (void)layer_on_device(c, f16);
+    CHECK(layer_on_device(c, f16).calls == 2);
     check_against_cpu(c, f16);
   }
 }

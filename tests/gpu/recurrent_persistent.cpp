@@ -15,8 +15,8 @@ namespace {
 
 /** Returns the results and gradients on the device, and sets `at_once` to the number of launches of
  *  persistent kernels. */
-std::vector<Tensor> run(const Case& c, const std::vector<Tensor>& operands,
-                        std::int64_t* at_once = nullptr) {
+std::vector<Tensor> run_layer(const LayerCase& c, const std::vector<Tensor>& operands,
+                              std::int64_t* at_once = nullptr) {
   const emulator::LaunchLog log;
   std::vector<Tensor> results =
       results_on(kDevice, operands, [&](const std::vector<Tensor>& t) { return layer(c, t); });
@@ -46,23 +46,23 @@ bool same_bits(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return a.size() == b.size();
 }
 
-const std::vector<Case> kOddCases{
-    {.kind = Kind::lstm, .batch = 5, .features = 7, .hidden = 17},
-    {.kind = Kind::lstm, .steps = 3, .batch = 33, .hidden = 40, .bidirectional = true},
-    {.kind = Kind::lstm, .batch = 16, .hidden = 32, .biases = false, .states = false},
-    {.kind = Kind::lstm, .steps = 5, .batch = 18, .hidden = 24, .lengths = lengths_of(18, 5)},
-    {.kind = Kind::lstm,
+const std::vector<LayerCase> kOddCases{
+    {.kind = CellKind::lstm, .batch = 5, .features = 7, .hidden = 17},
+    {.kind = CellKind::lstm, .steps = 3, .batch = 33, .hidden = 40, .bidirectional = true},
+    {.kind = CellKind::lstm, .batch = 16, .hidden = 32, .biases = false, .states = false},
+    {.kind = CellKind::lstm, .steps = 5, .batch = 18, .hidden = 24, .lengths = lengths_of(18, 5)},
+    {.kind = CellKind::lstm,
      .steps = 4,
      .batch = 5,
      .hidden = 16,
      .bidirectional = true,
      .lengths = {2, 4, 1, 0, 3}},
-    {.kind = Kind::gru, .batch = 20, .hidden = 33, .biases = false},
-    {.kind = Kind::gru, .steps = 3, .batch = 17, .hidden = 48, .bidirectional = true},
-    {.kind = Kind::gru, .batch = 3, .hidden = 8, .bidirectional = true, .lengths = {1, 4, 2}},
-    {.kind = Kind::tanh, .steps = 6, .batch = 40, .hidden = 70},
-    {.kind = Kind::relu, .batch = 2, .hidden = 1, .states = false},
-    {.kind = Kind::relu, .batch = 19, .hidden = 64, .bidirectional = true},
+    {.kind = CellKind::gru, .batch = 20, .hidden = 33, .biases = false},
+    {.kind = CellKind::gru, .steps = 3, .batch = 17, .hidden = 48, .bidirectional = true},
+    {.kind = CellKind::gru, .batch = 3, .hidden = 8, .bidirectional = true, .lengths = {1, 4, 2}},
+    {.kind = CellKind::tanh, .steps = 6, .batch = 40, .hidden = 70},
+    {.kind = CellKind::relu, .batch = 2, .hidden = 1, .states = false},
+    {.kind = CellKind::relu, .batch = 19, .hidden = 64, .bidirectional = true},
 };
 
 }  // namespace
@@ -70,18 +70,18 @@ const std::vector<Case> kOddCases{
 TEST_CASE("layers in one launch agree with an f64 oracle and with single steps",
           "[gpu][recurrent][persistent]") {
   for (const DType dtype : {f16, bf16})
-    for (const Case& c : kOddCases) {
+    for (const LayerCase& c : kOddCases) {
       INFO(name(dtype) << " case " << (&c - kOddCases.data()));
       const std::vector<Tensor> operands = operands_of(c, dtype);
       std::int64_t at_once = 0;
-      const std::vector<Tensor> got = run(c, operands, &at_once);
+      const std::vector<Tensor> got = run_layer(c, operands, &at_once);
       CHECK(at_once == (c.bidirectional ? 4 : 2));
       std::vector<Tensor> wide;
       for (const Tensor& x : operands) wide.push_back(x.to(f64));
       const std::vector<Tensor> exact =
           results_on(cpu, wide, [&](const std::vector<Tensor>& t) { return layer(c, t); });
       const ResidentScope none(0);
-      const std::vector<Tensor> by_steps = run(c, operands, &at_once);
+      const std::vector<Tensor> by_steps = run_layer(c, operands, &at_once);
       CHECK(at_once == 0);
       for (std::size_t i = 0; i < got.size(); ++i) {
         INFO("result " << i);
@@ -93,14 +93,15 @@ TEST_CASE("layers in one launch agree with an f64 oracle and with single steps",
 
 TEST_CASE("a layer of more than 512 units runs in one launch", "[gpu][recurrent][persistent]") {
   const ResidentScope many(66);
-  for (const Case& c : {Case{.kind = Kind::lstm, .steps = 2, .batch = 2, .hidden = 519},
-                        Case{.kind = Kind::tanh, .steps = 2, .batch = 2, .hidden = 528}}) {
+  for (const LayerCase& c :
+       {LayerCase{.kind = CellKind::lstm, .steps = 2, .batch = 2, .hidden = 519},
+        LayerCase{.kind = CellKind::tanh, .steps = 2, .batch = 2, .hidden = 528}}) {
     const std::vector<Tensor> operands = operands_of(c, bf16);
     std::int64_t at_once = 0;
-    const std::vector<Tensor> got = run(c, operands, &at_once);
+    const std::vector<Tensor> got = run_layer(c, operands, &at_once);
     CHECK(at_once == 2);
     const ResidentScope none(0);
-    const std::vector<Tensor> by_steps = run(c, operands);
+    const std::vector<Tensor> by_steps = run_layer(c, operands);
     for (std::size_t i = 0; i < got.size(); ++i)
       CHECK(apart(got[i], by_steps[i]) < library_tolerance(bf16) / 4);
   }
@@ -108,37 +109,38 @@ TEST_CASE("a layer of more than 512 units runs in one launch", "[gpu][recurrent]
 
 TEST_CASE("the bits of layers in one launch depend on neither schedule nor number of blocks",
           "[gpu][recurrent][persistent]") {
-  const Case c{.kind = Kind::lstm, .batch = 50, .hidden = 40};
+  const LayerCase c{.kind = CellKind::lstm, .batch = 50, .hidden = 40};
   const std::vector<Tensor> operands = operands_of(c, bf16);
-  const std::vector<Tensor> expected = run(c, operands);
+  const std::vector<Tensor> expected = run_layer(c, operands);
   for (const auto schedule : emulation::kSchedules) {
     const emulation::ScheduleScope scope(schedule);
-    CHECK(same_bits(run(c, operands), expected));
+    CHECK(same_bits(run_layer(c, operands), expected));
   }
   for (const std::int64_t blocks : {4, 6}) {  // groups of several tiles
     const ResidentScope scope(blocks);
     std::int64_t at_once = 0;
-    CHECK(same_bits(run(c, operands, &at_once), expected));
+    CHECK(same_bits(run_layer(c, operands, &at_once), expected));
     CHECK(at_once == 2);
   }
 }
 
 TEST_CASE("layers that do not fit run step by step", "[gpu][recurrent][persistent]") {
-  const auto launches = [](const Case& c, DType dtype) {
+  const auto launches = [](const LayerCase& c, DType dtype) {
     std::int64_t at_once = 0;
-    (void)run(c, operands_of(c, dtype), &at_once);
+    (void)run_layer(c, operands_of(c, dtype), &at_once);
     return at_once;
   };
-  const Case small{.kind = Kind::lstm, .hidden = 16};
+  const LayerCase small{.kind = CellKind::lstm, .hidden = 16};
   CHECK(launches(small, f16) == 2);
   CHECK(launches(small, f32) == 0);
-  CHECK(launches({.kind = Kind::lstm, .hidden = 16, .projected = 4}, f16) == 0);
-  CHECK(launches({.kind = Kind::lstm, .steps = 1, .hidden = 16}, f16) == 0);
-  CHECK(launches({.kind = Kind::tanh, .steps = 2, .batch = 1, .hidden = 1025}, f16) == 0);
+  CHECK(launches({.kind = CellKind::lstm, .hidden = 16, .projected = 4}, f16) == 0);
+  CHECK(launches({.kind = CellKind::lstm, .steps = 1, .hidden = 16}, f16) == 0);
+  CHECK(launches({.kind = CellKind::tanh, .steps = 2, .batch = 1, .hidden = 1025}, f16) == 0);
   {
     const ResidentScope two(2);
-    CHECK(launches({.kind = Kind::lstm, .hidden = 48}, f16) == 1);  // the backward pass needs two
-    CHECK(launches({.kind = Kind::lstm, .batch = 65 * 2, .hidden = 16}, f16) == 0);
+    CHECK(launches({.kind = CellKind::lstm, .hidden = 48}, f16) ==
+          1);  // the backward pass needs two
+    CHECK(launches({.kind = CellKind::lstm, .batch = 65 * 2, .hidden = 16}, f16) == 0);
   }
   const emulation::CapabilityScope old(emulation::kWithoutTensorCores);
   CHECK(launches(small, f16) == 0);
@@ -168,7 +170,7 @@ TEST_CASE("layers in one launch are chosen by predicted time", "[gpu][recurrent]
 
 TEST_CASE("a layer in one launch can be captured and gives the bits of an eager one",
           "[gpu][recurrent][persistent]") {
-  const Case c{.kind = Kind::gru, .batch = 20, .hidden = 40};
+  const LayerCase c{.kind = CellKind::gru, .batch = 20, .hidden = 40};
   std::vector<Tensor> t = operands_of(c, f16);
   for (Tensor& x : t) x = x.to(kDevice);
   const NoGrad no_grad;
@@ -189,10 +191,10 @@ TEST_CASE("a layer in one launch can be captured and gives the bits of an eager 
 TEST_CASE("the number of launches of a 16-bit layer does not depend on its steps",
           "[gpu][recurrent][persistent]") {
   const auto launches = [](std::int64_t steps) {
-    const Case c{.kind = Kind::lstm, .steps = steps, .batch = 4, .hidden = 16};
+    const LayerCase c{.kind = CellKind::lstm, .steps = steps, .batch = 4, .hidden = 16};
     const std::vector<Tensor> operands = operands_of(c, bf16);
     const emulator::LaunchLog log;
-    (void)run(c, operands);
+    (void)run_layer(c, operands);
     return log.names.size();
   };
   CHECK(launches(3) == launches(20));

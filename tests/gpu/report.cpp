@@ -21,13 +21,14 @@ struct ReportPath {
   ~ReportPath() { std::filesystem::remove(path); }
 };
 
-std::int64_t count(const amp::report::Sample& sample, Kind kind) {
+std::int64_t count_rows(const amp::report::Sample& sample, Kind kind) {
   return std::count_if(sample.rows.begin(), sample.rows.end(),
                        [&](const auto& row) { return row.kind == kind; });
 }
 
 /** Trains with captured steps, recorded into a file if there is one. Returns losses and weights. */
-std::vector<double> trained(const std::string& level, std::int64_t steps, const std::string& path) {
+std::vector<double> trained_losses(const std::string& level, std::int64_t steps,
+                                   const std::string& path) {
   manual_seed(3);
   Net net;
   net.to(kDevice);
@@ -56,8 +57,8 @@ TEST_CASE("a report of captured steps samples them and counts replays", "[gpu][g
   for (const std::string level : {"O0", "O1", "O2", "O5"}) {
     INFO(level);
     const ReportPath file;
-    const std::vector<double> without = trained(level, 14, "");
-    CHECK(same(trained(level, 14, file.path), without));
+    const std::vector<double> without = trained_losses(level, 14, "");
+    CHECK(same(trained_losses(level, 14, file.path), without));
     const auto data = amp::report::read_report({file.path});
     REQUIRE(data.runs.size() == 1);
     const auto& run = data.runs[0];
@@ -71,9 +72,9 @@ TEST_CASE("a report of captured steps samples them and counts replays", "[gpu][g
     REQUIRE(run.samples.size() == 4);
     for (const auto& sample : run.samples) {
       INFO("step " << sample.step);
-      CHECK(count(sample, Kind::activation) >= 5);
-      CHECK(count(sample, Kind::activation_grad) >= 5);
-      CHECK(count(sample, Kind::weight_grad) == 6);
+      CHECK(count_rows(sample, Kind::activation) >= 5);
+      CHECK(count_rows(sample, Kind::activation_grad) >= 5);
+      CHECK(count_rows(sample, Kind::weight_grad) == 6);
     }
   }
 }

@@ -9,19 +9,19 @@
 
 #include "../../cuda/own_kernels.h"
 #include "../support/catch.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
 using Results = std::vector<Tensor>;
-using Call = std::function<Results(const Tensor& x)>;
+using ScanCall = std::function<Results(const Tensor& x)>;
 
 /** Returns small numbers of which some are 0, -0, nan and infinite. */
-Tensor mixed(const Shape& shape, DType dtype) {
+Tensor mixed_specials(const Shape& shape, DType dtype) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double special[] = {0.0, -0.0, kInfinity, -kInfinity,
                             std::numeric_limits<double>::quiet_NaN()};
@@ -35,7 +35,7 @@ Tensor mixed(const Shape& shape, DType dtype) {
 }
 
 /** Checks that a call gives the CPU's results on the device, with CUB and without. */
-void check_same(const Call& call, const Tensor& x) {
+void check_same(const ScanCall& call, const Tensor& x) {
   const Results expected = call(x);
   const auto check = [&] {
     const Results got = call(x.to(kDevice));
@@ -65,13 +65,13 @@ TEST_CASE("sums, products and extremes along long lines are the CPU's", "[gpu][s
     const std::int64_t dim = shape.rank() == 1 ? 0 : 1;
     for (const DType dtype : {boolean, u8, i32, i64}) {
       INFO(name(dtype) << " " << str(shape));
-      const Tensor x = mixed(shape, dtype);
+      const Tensor x = mixed_specials(shape, dtype);
       check_same([=](const Tensor& t) { return Results{cumsum(t, dim)}; }, x);
       check_same([=](const Tensor& t) { return Results{cumprod(t, dim)}; }, x);
     }
     for (const DType dtype : {u8, i64, f16, f32, f64}) {
       INFO(name(dtype) << " " << str(shape));
-      const Tensor x = mixed(shape, dtype);
+      const Tensor x = mixed_specials(shape, dtype);
       check_same([=](const Tensor& t) { return both(cummax(t, dim)); }, x);
       check_same([=](const Tensor& t) { return both(cummin(t, dim)); }, x);
     }
@@ -121,7 +121,7 @@ TEST_CASE("the elements that are not 0 are selected as on the CPU", "[gpu][scan]
   for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64})
     for (const Shape& shape : {Shape{100}, Shape{20'000}, Shape{90, 7, 30}, Shape{}}) {
       INFO(name(dtype) << " " << str(shape));
-      const Tensor x = mixed(shape, dtype);
+      const Tensor x = mixed_specials(shape, dtype);
       check_same([](const Tensor& t) { return Results{nonzero(t)}; }, x);
       check_same([](const Tensor& t) { return Results{masked_select(t, t != 0)}; }, x);
       check_same([](const Tensor& t) { return Results{nonzero(zeros_like(t))}; }, x);
@@ -132,7 +132,7 @@ TEST_CASE("the elements that are not 0 are selected as on the CPU", "[gpu][scan]
 TEST_CASE("a captured scan by CUB gives the bits of an eager one", "[gpu][scan][graph]") {
   NEED_DEVICE();
   const NoGrad no_grad;
-  const Tensor x = mixed({20'000}, i32).to(kDevice);
+  const Tensor x = mixed_specials({20'000}, i32).to(kDevice);
   gpu::CapturedStep step([](const Results& in) { return Results{cumsum(in[0], 0)}; }, {kDevice});
   const std::vector<std::int64_t> eager = cumsum(x, 0).to_vector<std::int64_t>();
   for (int i = 0; i < 4; ++i) CHECK(step({x})[0].to_vector<std::int64_t>() == eager);

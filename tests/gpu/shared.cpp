@@ -8,22 +8,22 @@
 
 #include "../emulator/streams.h"
 #include "../support/catch.h"
+#include "../support/values.h"
 #include "cost.h"
+#include "device.h"
 
 using namespace mezzo;
 using emulator::LateWork;
 using gpu::Stream, gpu::StreamScope;
+using testing::kDevice;
+using testing::values;
 
 namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
 /** Runs `body` on a new thread, which has no cached state. */
 void on_fresh_thread(const std::function<void()>& body) { std::thread(body).join(); }
 
-Tensor leaf(double value) {
+Tensor full_leaf(double value) {
   return full({5}, value, {.dtype = f32, .device = kDevice, .requires_grad = true});
 }
 
@@ -33,7 +33,7 @@ TEST_CASE("the unit gradient is written in the stream of the backward pass",
           "[gpu][stream][shared]") {
   const Stream side(kDevice);
   on_fresh_thread([&] {
-    const Tensor here = leaf(2), there = leaf(3);
+    const Tensor here = full_leaf(2), there = full_leaf(3);
     gpu::synchronize(kDevice);
     const LateWork late;
     sum(here).backward();
@@ -47,7 +47,7 @@ TEST_CASE("the unit gradient is right in a step captured and replayed in other s
           "[gpu][stream][shared][graph]") {
   const Stream side(kDevice), third(kDevice);
   on_fresh_thread([&] {
-    const Tensor here = leaf(2), there = leaf(3);
+    const Tensor here = full_leaf(2), there = full_leaf(3);
     there.set_grad(zeros({5}, {.device = kDevice}));
     gpu::synchronize(kDevice);
     const LateWork late;
@@ -87,7 +87,7 @@ TEST_CASE("other streams use a cached weight cast once it is written", "[gpu][st
 
 TEST_CASE("only weights used in the same stream are cast together", "[gpu][stream][shared]") {
   const Stream side(kDevice);
-  const Tensor first = leaf(1), second = leaf(1);
+  const Tensor first = full_leaf(1), second = full_leaf(1);
   amp::CastCache cache;
   cache.remember_weights();
   const auto cast = [&](const Tensor& weight) {

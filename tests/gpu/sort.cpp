@@ -8,13 +8,13 @@
 
 #include "../../cuda/own_kernels.h"
 #include "../support/catch.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
+using testing::kDevice;
 
 namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
 
 /** Returns numbers of which many are equal, with the special ones among them. */
 Tensor mixed(const Shape& shape, DType dtype) {

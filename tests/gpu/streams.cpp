@@ -9,19 +9,19 @@
 #include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
+#include "device.h"
 #include "need_device.h"
 
 using namespace mezzo;
 using gpu::Event, gpu::Stream, gpu::StreamScope;
+using testing::kDevice;
+using testing::values;
 
 namespace {
 
-const Device kDevice{DeviceKind::cuda, 0};
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
 /** Returns the weights of a net after some steps with matrix products, a norm and an optimizer. */
-std::vector<double> trained() {
+std::vector<double> trained_on_streams() {
   manual_seed(5);
   nn::Linear first{12, 16}, second{16, 3};
   nn::LayerNorm norm{Shape{16}};
@@ -116,11 +116,11 @@ TEST_CASE("streams of the CPU and stream order within a capture are rejected", "
 
 TEST_CASE("training gives the same bits in any stream", "[gpu][stream]") {
   NEED_DEVICE();
-  const std::vector<double> expected = trained();
+  const std::vector<double> expected = trained_on_streams();
   const emulator::LateWork late;
-  CHECK(trained() == expected);
+  CHECK(trained_on_streams() == expected);
   const StreamScope scope{Stream(kDevice)};
-  CHECK(trained() == expected);
+  CHECK(trained_on_streams() == expected);
 }
 
 TEST_CASE("a step is captured in the current stream and replayed in any", "[gpu][stream][graph]") {

@@ -6,19 +6,15 @@
 #include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
 #include "cost.h"
+#include "device.h"
 
 using namespace mezzo;
 using emulator::LateWork;
 using gpu::Event, gpu::Stream, gpu::StreamScope;
-
-namespace {
-
-const Device kDevice{DeviceKind::cuda, 0};
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
-}  // namespace
+using testing::kDevice;
+using testing::values;
 
 TEST_CASE("events report completion and time", "[gpu][stream]") {
   Event begin({.enable_timing = true}), end({.enable_timing = true}), plain;

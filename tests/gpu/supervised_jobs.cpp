@@ -23,7 +23,8 @@ struct Output {
   std::vector<std::string> lines;
 };
 
-Output run(const std::vector<Job>& jobs, const Limits& limits, const Worker& worker = kWorker) {
+Output run_jobs(const std::vector<Job>& jobs, const Limits& limits,
+                const Worker& worker = kWorker) {
   Output output;
   output.tally = supervise(jobs, worker, limits,
                            [&](const std::string& line) { output.lines.push_back(line); });
@@ -57,7 +58,7 @@ TEST_CASE("jobs that fail, throw, crash, hang or break the device are one failur
       job("needs a device", [] { return Verdict{!broken, ""}; }),
       job("passes at the end", pass),
   };
-  const Output output = run(jobs, {.job = 0.5, .all = 30});
+  const Output output = run_jobs(jobs, {.job = 0.5, .all = 30});
   const std::string expected[] = {"right",
                                   "FAILED by a mile",
                                   "FAILED two lines",
@@ -83,8 +84,8 @@ TEST_CASE("jobs that exceed the total time limit have failed", "[smoke]") {
     usleep(300000);
     return pass();
   };
-  const Output output = run({job("1", slow), job("2", slow), job("3", slow), job("4", slow)},
-                            {.job = 10, .all = 0.5});
+  const Output output = run_jobs({job("1", slow), job("2", slow), job("3", slow), job("4", slow)},
+                                 {.job = 10, .all = 0.5});
   CHECK(output.tally.passed == 1);
   CHECK(output.tally.failed == 3);
   CHECK(output.lines.back().substr(39) == "FAILED not done: 0.5 s were over");
@@ -93,7 +94,7 @@ TEST_CASE("jobs that exceed the total time limit have failed", "[smoke]") {
 TEST_CASE("without a device no job runs", "[smoke]") {
   const Worker none{[]() -> std::string { throw std::runtime_error("no CUDA device"); },
                     [] { return false; }};
-  const Output output = run({job("passes", pass)}, {}, none);
+  const Output output = run_jobs({job("passes", pass)}, {}, none);
   CHECK(output.tally.skipped == "no CUDA device");
   CHECK(output.lines.empty());
 }

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "device.h"
 #include "need_device.h"
 
 namespace captured {
 
 using namespace mezzo;
-
-inline const Device kDevice{DeviceKind::cuda, 0};
+using testing::kDevice;
 
 inline void add_all(std::vector<double>& numbers, const Tensor& x) {
   for (const double v : x.to(cpu).to_vector<double>()) numbers.push_back(v);

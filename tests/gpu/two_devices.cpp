@@ -4,17 +4,18 @@
 
 #include "../emulator/streams.h"
 #include "../support/catch.h"
+#include "../support/values.h"
 #include "cost.h"
 
 using namespace mezzo;
 using emulator::LateWork;
 using gpu::Stream, gpu::StreamScope;
+using testing::values;
 
 namespace {
 
 const Device kFirst{DeviceKind::cuda, 0}, kSecond{DeviceKind::cuda, 1};
 
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 std::vector<double> all(double value) { return std::vector<double>(5, value); }
 
 Tensor filled(double value, Device device) { return full({5}, value, {.device = device}); }

@@ -15,19 +15,19 @@ using namespace mezzo;
 
 namespace {
 
-std::vector<std::string> calls;
+std::vector<std::string> recorded_calls;
 const char* failing = "";
 int fail_with = 0, failures_left = 0;
 
 int record(std::string_view call) {
-  calls.emplace_back(call);
+  recorded_calls.emplace_back(call);
   return call == failing && failures_left-- > 0 ? fail_with : 0;
 }
 
 /** Records the calls and makes the next `count` calls of a name fail while in scope. */
 struct Recording {
   explicit Recording(const char* call = "", int error = 0, int count = 1) {
-    calls.clear();
+    recorded_calls.clear();
     failing = call;
     fail_with = error;
     failures_left = count;
@@ -47,9 +47,9 @@ io::FileFacts make(const std::string& path, std::string_view a) {
 }
 
 std::size_t nth(std::string_view call, int n) {
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    if (calls[i] == call && n-- == 0) return i;
-  return calls.size();
+  for (std::size_t i = 0; i < recorded_calls.size(); ++i)
+    if (recorded_calls[i] == call && n-- == 0) return i;
+  return recorded_calls.size();
 }
 
 }  // namespace
@@ -61,10 +61,10 @@ TEST_CASE(
   const files::Directory directory;
   const Recording recording;
   make(directory / "new", "first");
-  CHECK(calls == std::vector<std::string>{"mkdir", "open", "write", "fsync", "close", "open",
-                                          "write", "fsync", "close", "open directory",
-                                          "fsync directory", "rename", "open directory",
-                                          "fsync directory"});
+  CHECK(recorded_calls == std::vector<std::string>{"mkdir", "open", "write", "fsync", "close",
+                                                   "open", "write", "fsync", "close",
+                                                   "open directory", "fsync directory", "rename",
+                                                   "open directory", "fsync directory"});
 }
 
 TEST_CASE("a directory is replaced in a single call, and the old one is removed last", "[atomic]") {
@@ -74,7 +74,7 @@ TEST_CASE("a directory is replaced in a single call, and the old one is removed 
   make(directory / "new", "second time");
   CHECK(files::read(directory / "new/a") == "second time");
   CHECK(directory.count() == 1);
-  CHECK(nth("rename", 0) == calls.size());
+  CHECK(nth("rename", 0) == recorded_calls.size());
   CHECK(nth("renameat2", 0) < nth("fsync directory", 1));
   CHECK(nth("fsync directory", 1) < nth("unlink", 0));
 }

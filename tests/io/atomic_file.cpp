@@ -33,15 +33,15 @@ bool holds(const std::string& path, double value) {
 }
 
 /** Index of the system call that fails, from 0; number of calls so far. */
-int fail_at = -1, calls = 0;
+int fail_at = -1, call_count = 0;
 
-int fail_chosen(std::string_view) { return calls++ == fail_at ? ENOSPC : 0; }
+int fail_chosen(std::string_view) { return call_count++ == fail_at ? ENOSPC : 0; }
 
 /** Injects the fault until the end of the scope. */
 struct FaultScope {
   explicit FaultScope(int at) {
     fail_at = at;
-    calls = 0;
+    call_count = 0;
     io::set_file_fault(fail_chosen);
   }
   ~FaultScope() { io::set_file_fault(nullptr); }
@@ -64,7 +64,7 @@ TEST_CASE("a fault at each system call leaves the old file loadable and no other
   {
     const FaultScope none(-1);
     save_tensors(path, weights(1));
-    total = calls;
+    total = call_count;
   }
   CHECK(total >= 10);
   for (int at = 0; at < total; ++at) {

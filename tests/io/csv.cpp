@@ -20,7 +20,7 @@ CsvTable table_of(std::string_view content, const CsvOptions& options = {}) {
   return read_csv(folder / "t.csv", options);
 }
 
-std::string error_of(std::string_view content) {
+std::string table_error(std::string_view content) {
   return files::thrown<FormatError>([&] { (void)table_of(content); });
 }
 
@@ -77,15 +77,15 @@ TEST_CASE("tabs delimit fields, also empty ones") {
 }
 
 TEST_CASE("wrong tables are refused with the line") {
-  CHECK(error_of("a,b\n1,2\n1\n")
+  CHECK(table_error("a,b\n1,2\n1\n")
             .find("line 3 has another length than the names; got 1 fields, "
                   "expected 2") != std::string::npos);
-  CHECK(error_of("a,b\n1,\"2\n3\n").find("line 2: a quote does not end") != std::string::npos);
-  CHECK(error_of("a\n\"1\" 2\n").find("line 2: text after a quote") != std::string::npos);
-  CHECK(error_of("a,,c\n1,2,3\n").find("column 2 has no name") != std::string::npos);
-  CHECK(error_of("a,a\n1,2\n").find("two columns have one name; got a") != std::string::npos);
-  CHECK(error_of("a,b\n").find("no rows after the names") != std::string::npos);
-  CHECK(error_of("").find("no rows") != std::string::npos);
+  CHECK(table_error("a,b\n1,\"2\n3\n").find("line 2: a quote does not end") != std::string::npos);
+  CHECK(table_error("a\n\"1\" 2\n").find("line 2: text after a quote") != std::string::npos);
+  CHECK(table_error("a,,c\n1,2,3\n").find("column 2 has no name") != std::string::npos);
+  CHECK(table_error("a,a\n1,2\n").find("two columns have one name; got a") != std::string::npos);
+  CHECK(table_error("a,b\n").find("no rows after the names") != std::string::npos);
+  CHECK(table_error("").find("no rows") != std::string::npos);
   CHECK_THROWS_AS(read_csv("/no/such.csv"), IoError);
   CHECK_THROWS_AS(table_of("a\n1\n", {.skip_rows = -1}), ValueError);
 }

@@ -59,6 +59,11 @@ inline std::string read(const std::string& path) {
   return content.str();
 }
 
+/** Returns the bytes of a file that is written as an array. */
+template <std::size_t N> std::string text_of(const unsigned char (&bytes)[N]) {
+  return std::string(reinterpret_cast<const char*>(bytes), N);
+}
+
 inline std::string little_u64(std::uint64_t value) {
   std::string bytes;
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);

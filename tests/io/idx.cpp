@@ -45,7 +45,7 @@ std::string labels(std::uint32_t count = 5, std::size_t bytes = 5) {
   return big_u32(0x801) + big_u32(count) + pixels(bytes);
 }
 
-struct Malformed {
+struct MalformedIdx {
   std::string what, bytes, part;
 };
 
@@ -77,7 +77,7 @@ TEST_CASE("malformed images are rejected with the reason", "[idx]") {
     bad[10] = '\x07';  // a block type that does not exist
     return bad;
   }();
-  const std::vector<Malformed> list = {
+  const std::vector<MalformedIdx> list = {
       {"an empty file", "",
        "the file ends too early; got its end at byte 0, expected 4 bytes more"},
       {"two bytes", "\0\0"s, "ends too early"},
@@ -147,7 +147,7 @@ TEST_CASE("malformed images are rejected with the reason", "[idx]") {
        }(),
        "incorrect data check"},
   };
-  for (const Malformed& m : list) {
+  for (const MalformedIdx& m : list) {
     files::write(path, m.bytes);
     const std::string text = files::thrown<FormatError>([&] { load_idx_images(path); });
     INFO(m.what << " gave: " << text);
@@ -160,7 +160,7 @@ TEST_CASE("malformed images are rejected with the reason", "[idx]") {
 TEST_CASE("malformed labels and mismatched counts are rejected", "[idx]") {
   const files::Directory directory;
   const std::string path = directory / "labels";
-  const std::vector<Malformed> list = {
+  const std::vector<MalformedIdx> list = {
       {"images", images(),
        "wrong magic number at byte 0; got 00 00 08 03, expected 00 00 08 01 (labels); this is a "
        "file of "
@@ -172,7 +172,7 @@ TEST_CASE("malformed labels and mismatched counts are rejected", "[idx]") {
       {"cut", labels().substr(0, 7), "ends too early"},
       {"gzip, one too few", gzip(labels(5, 4)), "ends too early"},
   };
-  for (const Malformed& m : list) {
+  for (const MalformedIdx& m : list) {
     files::write(path, m.bytes);
     const std::string text = files::thrown<FormatError>([&] { load_idx_labels(path); });
     INFO(m.what << " gave: " << text);

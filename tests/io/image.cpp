@@ -11,35 +11,32 @@
 #include "golden_images.h"
 
 using namespace mezzo;
+using files::text_of;
 
 namespace {
 
-template <std::size_t N> std::string text_of(const unsigned char (&bytes)[N]) {
-  return std::string(reinterpret_cast<const char*>(bytes), N);
-}
-
-Tensor read(const std::string& bytes) {
+Tensor read_image(const std::string& bytes) {
   const files::Directory folder;
   files::write(folder / "x", bytes);
   return load_image(folder / "x");
 }
 
-std::string error_of(const std::string& bytes) {
-  return files::thrown<FormatError>([&] { (void)read(bytes); });
+std::string image_error(const std::string& bytes) {
+  return files::thrown<FormatError>([&] { (void)read_image(bytes); });
 }
 
 /** Reads every beginning of a file, and the file with each byte changed. */
 void check_damage(const std::string& good, std::size_t needed) {
-  CHECK(error_of(good) == "nothing");
+  CHECK(image_error(good) == "nothing");
   for (std::size_t n = 0; n < needed; ++n) {
     INFO(n);
-    CHECK(error_of(good.substr(0, n)).find("load_image(") == 0);
+    CHECK(image_error(good.substr(0, n)).find("load_image(") == 0);
   }
   for (std::size_t at = 0; at < good.size(); ++at) {
     std::string bytes = good;
     bytes[at] = static_cast<char>(bytes[at] ^ 0x55);
     INFO(at);
-    CHECK(error_of(bytes).find("another type") == std::string::npos);
+    CHECK(image_error(bytes).find("another type") == std::string::npos);
   }
 }
 
@@ -57,28 +54,28 @@ int difference(const Tensor& image, const std::string& planes) {
 
 TEST_CASE("PNG images are read as by Pillow", "[image]") {
   if (!MZ_HAS_PNG) SKIP_TEST("built without libpng");
-  const Tensor image = read(text_of(kPng));
+  const Tensor image = read_image(text_of(kPng));
   CHECK(image.shape() == Shape{3, 2, 3});
   CHECK(image.dtype() == u8);
   CHECK(image.to_vector<int>() == std::vector<int>{0, 30, 60, 90, 120, 150, 10, 40, 70, 100, 130,
                                                    160, 20, 50, 80, 110, 140, 170});
-  const Tensor grey = read(text_of(kPngGrey));
+  const Tensor grey = read_image(text_of(kPngGrey));
   CHECK(grey.shape() == Shape{3, 2, 3});
   CHECK(grey[2].to_vector<int>() == std::vector<int>{0, 10, 20, 30, 40, 50});
   CHECK(equal(grey[0], grey[1]));
-  CHECK(read(text_of(kPngAlpha)).shape() == Shape{3, 2, 1});
-  CHECK(read(text_of(kPngAlpha))[1].to_vector<int>() == std::vector<int>{2, 5});
-  CHECK(equal(read(text_of(kPngPalette)), image));
+  CHECK(read_image(text_of(kPngAlpha)).shape() == Shape{3, 2, 1});
+  CHECK(read_image(text_of(kPngAlpha))[1].to_vector<int>() == std::vector<int>{2, 5});
+  CHECK(equal(read_image(text_of(kPngPalette)), image));
 }
 
 TEST_CASE("JPEG images are read as by Pillow", "[image]") {
   if (!MZ_HAS_JPEG) SKIP_TEST("built without libjpeg");
-  const Tensor image = read(text_of(kJpeg));
+  const Tensor image = read_image(text_of(kJpeg));
   CHECK(image.shape() == Shape{3, 8, 16});
   CHECK(difference(image, text_of(kJpegPlanes)) <= 2);
-  CHECK(difference(read(text_of(kJpegGrey)), text_of(kJpegGreyPlanes)) <= 2);
-  CHECK(difference(read(text_of(kJpegCmyk)), text_of(kJpegCmykPlanes)) <= 2);
-  CHECK(difference(read(text_of(kJpegProgressive)), text_of(kJpegPlanes)) <= 2);
+  CHECK(difference(read_image(text_of(kJpegGrey)), text_of(kJpegGreyPlanes)) <= 2);
+  CHECK(difference(read_image(text_of(kJpegCmyk)), text_of(kJpegCmykPlanes)) <= 2);
+  CHECK(difference(read_image(text_of(kJpegProgressive)), text_of(kJpegPlanes)) <= 2);
 }
 
 TEST_CASE("damaged images are refused", "[image]") {
@@ -88,18 +85,18 @@ TEST_CASE("damaged images are refused", "[image]") {
   CHECK_THROWS_WITH_AS_TEXT(
       load_image(folder / "x.png"), FormatError,
       "x.png): unknown type of image; got other bytes at byte 0, expected PNG or JPEG");
-  CHECK(error_of("").find("an empty file") != std::string::npos);
+  CHECK(image_error("").find("an empty file") != std::string::npos);
   if (MZ_HAS_PNG) {
     const std::string good = text_of(kPng);
     check_damage(good, good.size() - 12);  // up to the chunk that ends the file
     std::string wide = good;
     for (const std::size_t at : {16, 20}) wide[at] = 0x7F;
-    CHECK(error_of(wide) != "nothing");
+    CHECK(image_error(wide) != "nothing");
   }
   if (MZ_HAS_JPEG) {
     const std::string good = text_of(kJpeg);
     check_damage(good, good.size() - 2);  // up to the marker that ends the file
-    CHECK(error_of(good.substr(0, good.size() - 20)).find("the JPEG image is damaged; got ") !=
+    CHECK(image_error(good.substr(0, good.size() - 20)).find("the JPEG image is damaged; got ") !=
           std::string::npos);
   }
 }
@@ -114,7 +111,7 @@ TEST_CASE("more pixels than the bytes of a file can hold are refused", "[image]"
       for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xEDB88320u : 0u);
     }
     for (std::size_t i = 0; i < 4; ++i) wide[29 + i] = static_cast<char>(~crc >> (24 - 8 * i));
-    CHECK(error_of(wide).find("the image has an impossible size; got 12288x12288") !=
+    CHECK(image_error(wide).find("the image has an impossible size; got 12288x12288") !=
           std::string::npos);
   }
   if (MZ_HAS_JPEG) {
@@ -122,7 +119,7 @@ TEST_CASE("more pixels than the bytes of a file can hold are refused", "[image]"
     const std::size_t frame = wide.find("\xFF\xC0");
     REQUIRE(frame != std::string::npos);
     wide.replace(frame + 5, 4, std::string("\x30\0\x30\0", 4));
-    CHECK(error_of(wide).find("the image has an impossible size; got 12288x12288") !=
+    CHECK(image_error(wide).find("the image has an impossible size; got 12288x12288") !=
           std::string::npos);
   }
 }

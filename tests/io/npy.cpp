@@ -9,12 +9,9 @@
 #include "golden_npy.h"
 
 using namespace mezzo;
+using files::text_of;
 
 namespace {
-
-template <std::size_t N> std::string text_of(const unsigned char (&bytes)[N]) {
-  return std::string(reinterpret_cast<const char*>(bytes), N);
-}
 
 /** Returns the text with some bytes replaced. */
 std::string patched(std::string text, std::size_t at, std::string_view bytes) {

@@ -11,7 +11,7 @@ using namespace std::string_literals;
 
 namespace {
 
-struct Malformed {
+struct MalformedTensors {
   std::string what, bytes, part;
 };
 
@@ -37,7 +37,7 @@ std::string empty_tensors(int count, const std::string& name) {
 
 const std::string kGood = "{" + entry("a") + "}", kFour = "\1\0\1\0"s;
 
-std::vector<Malformed> framing() {
+std::vector<MalformedTensors> framing() {
   return {
       {"an empty file", "", "the file ends too early"},
       {"seven bytes", "\x10\0\0\0\0\0\0"s, "expected 8 bytes from byte 0"},
@@ -62,7 +62,7 @@ std::vector<Malformed> framing() {
   };
 }
 
-std::vector<Malformed> json() {
+std::vector<MalformedTensors> json() {
   const auto text = [](const std::string& header) { return safetensors(header, kFour); };
   return {
       {"an array", text("[]"), "the header is no JSON object"},
@@ -97,7 +97,7 @@ std::vector<Malformed> json() {
   };
 }
 
-std::vector<Malformed> structure() {
+std::vector<MalformedTensors> structure() {
   const auto text = [](const std::string& header) { return safetensors(header, kFour); };
   const std::string u8 = "\"dtype\":\"U8\"", shape = "\"shape\":[4]",
                     offsets = "\"data_offsets\":[0,4]";
@@ -163,7 +163,7 @@ std::vector<Malformed> structure() {
   };
 }
 
-std::vector<Malformed> layout() {
+std::vector<MalformedTensors> layout() {
   const auto two = [](const std::string& a, const std::string& b) {
     return safetensors(
         "{" + entry("a", "\"U8\"", "[4]", a) + "," + entry("b", "\"U8\"", "[4]", b) + "}",
@@ -230,7 +230,7 @@ TEST_CASE("malformed safetensors files are rejected with the reason", "[safetens
   const std::string path = directory / "m.safetensors";
   std::size_t count = 0;
   for (const auto& list : {framing(), json(), structure(), layout()})
-    for (const Malformed& m : list) {
+    for (const MalformedTensors& m : list) {
       files::write(path, m.bytes);
       const std::string text = files::thrown<FormatError>([&] { load_tensors(path); });
       INFO(m.what << " gave: " << text);

@@ -27,10 +27,11 @@ using bench::Row;
 
 namespace {
 
-constexpr Roof kRoof{.f32_flops_per_s = 1e12, .memory_bytes_per_s = 1e12};
+constexpr Roof kBenchRoof{.f32_flops_per_s = 1e12, .memory_bytes_per_s = 1e12};
 
 bench::Options options(std::vector<std::string> levels, std::int64_t steps) {
-  return {.levels = std::move(levels), .warm_up = 1, .steps = steps, .seconds = 0, .roof = kRoof};
+  return {
+      .levels = std::move(levels), .warm_up = 1, .steps = steps, .seconds = 0, .roof = kBenchRoof};
 }
 
 /** A workload that records its steps and does what the test wants in each. */

@@ -165,7 +165,7 @@ TEST_CASE("a call wrapper on a batch norm layer applies within batch_norm_relu")
 namespace {
 
 /** A block of a ResNet, with batch norms called fused (`whole`) or in separate ops. */
-template <bool whole> struct Block : nn::Model<Block<whole>> {
+template <bool whole> struct NormBlock : nn::Model<NormBlock<whole>> {
   nn::Conv2d conv1 = this->add("conv1", nn::Conv2d{2, 4, 3, {.padding = 1, .bias = false}});
   nn::BatchNorm2d bn1 = this->add("bn1", nn::BatchNorm2d{4});
   nn::Conv2d conv2 = this->add("conv2", nn::Conv2d{4, 4, 3, {.padding = 1, .bias = false}});
@@ -180,9 +180,9 @@ template <bool whole> struct Block : nn::Model<Block<whole>> {
 };
 
 /** Returns the losses of a few steps, then all values of the state. */
-template <bool whole> std::vector<double> trained(const amp::Options& options) {
+template <bool whole> std::vector<double> trained_losses(const amp::Options& options) {
   manual_seed(12);
-  Block<whole> net;
+  NormBlock<whole> net;
   optim::Adam optimizer(net.parameters(), {.lr = 1e-2});
   const auto session = amp::initialize(net, optimizer, options);
   std::vector<double> out;
@@ -207,6 +207,6 @@ TEST_CASE("training with batch_norm_relu equals training with separate ops, at e
       INFO(level << (keeps ? *keeps ? ", batch norm kept in f32" : ", batch norm converted" : ""));
       amp::Options options{.opt_level = level, .verbosity = 0};
       if (keeps) options.keep_batchnorm_fp32 = *keeps;
-      CHECK(trained<true>(options) == trained<false>(options));
+      CHECK(trained_losses<true>(options) == trained_losses<false>(options));
     }
 }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr MemoryFormat kLast = MemoryFormat::channels_last;
 
-struct Net : nn::Model<Net> {
+struct VolumeNet : nn::Model<VolumeNet> {
   nn::Conv2d first = add("first", nn::Conv2d{3, 4, 3, {.padding = 1}});
   nn::Conv2d point = add("point", nn::Conv2d{4, 5, 1});
   nn::ConvTranspose2d up = add("up", nn::ConvTranspose2d{5, 2, 2, {.stride = 2}});
@@ -26,9 +26,9 @@ std::vector<std::vector<double>> all_values(const nn::Module& module) {
 }
 
 /** Trains a net for some steps, in channels-last from the given step on, and returns its values. */
-std::vector<std::vector<double>> trained(int channels_last_from) {
+std::vector<std::vector<double>> trained_parameters(int channels_last_from) {
   manual_seed(4);
-  const Net net;
+  const VolumeNet net;
   const Tensor x = randn({2, 3, 6, 6}), target = tensor({0, 2}, {2}, {.dtype = i64});
   optim::Adam optimizer(net.parameters(), {.lr = 0.01});
   for (int i = 0; i < 4; ++i) {
@@ -43,7 +43,7 @@ std::vector<std::vector<double>> trained(int channels_last_from) {
 }  // namespace
 
 TEST_CASE("a module converts to channels-last and back and keeps its tensors and values") {
-  const Net net;
+  const VolumeNet net;
   const std::vector<Tensor> before = net.parameters();
   const auto numbers = all_values(net);
   const nn::StateDict state = net.state_dict();
@@ -72,7 +72,7 @@ TEST_CASE("a module converts to channels-last and back and keeps its tensors and
 
 TEST_CASE("the images of a channels-last net are channels-last, also for row-major inputs") {
   manual_seed(3);
-  const Net net;
+  const VolumeNet net;
   const Tensor x = randn({2, 3, 6, 6});
   const Tensor expected = net.images(x);
   CHECK(expected.is_contiguous());
@@ -86,14 +86,15 @@ TEST_CASE("the images of a channels-last net are channels-last, also for row-maj
 }
 
 TEST_CASE("training gives the same bits in every memory format") {
-  const auto expected = trained(100);
-  CHECK(trained(0) == expected);
-  CHECK(trained(2) == expected);  // moments created before the conversion follow the new layout
+  const auto expected = trained_parameters(100);
+  CHECK(trained_parameters(0) == expected);
+  CHECK(trained_parameters(2) ==
+        expected);  // moments created before the conversion follow the new layout
 }
 
 TEST_CASE("states load into channels-last parameters and keep their layout") {
   manual_seed(1);
-  const Net from, to;
+  const VolumeNet from, to;
   to.to(kLast);
   const Strides strides = to.first.weight().strides();
   CHECK(all_values(from) != all_values(to));
@@ -101,7 +102,7 @@ TEST_CASE("states load into channels-last parameters and keep their layout") {
   CHECK(all_values(from) == all_values(to));
   CHECK(to.first.weight().strides() == strides);
   manual_seed(8);
-  const Net back;
+  const VolumeNet back;
   back.load_state_dict(to.state_dict());
   CHECK(all_values(back) == all_values(from));
   CHECK(back.first.weight().is_contiguous());

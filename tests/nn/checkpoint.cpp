@@ -7,7 +7,7 @@ using namespace mezzo;
 
 namespace {
 
-struct Block : nn::Model<Block> {
+struct DropoutBlock : nn::Model<DropoutBlock> {
   nn::Linear in = add("in", nn::Linear{4, 8});
   nn::Dropout drop = add("drop", nn::Dropout{0.4});
   nn::Linear out = add("out", nn::Linear{8, 4});
@@ -33,8 +33,8 @@ std::vector<std::vector<double>> step(const nn::Module& net, const Forward& forw
 
 TEST_CASE("checkpoint: bitwise equal results and gradients to a plain call, dropout included") {
   manual_seed(1);
-  const nn::Sequential net{Block{}, Block{}};
-  const Block a, b;
+  const nn::Sequential net{DropoutBlock{}, DropoutBlock{}};
+  const DropoutBlock a, b;
   const auto plain = step(net, [&](const Tensor& x) { return net(x); });
   CHECK(step(net, [&](const Tensor& x) { return nn::checkpoint(net, x); }) == plain);
   SECTION("nested") {
@@ -52,7 +52,7 @@ TEST_CASE("checkpoint: bitwise equal results and gradients to a plain call, drop
 
 TEST_CASE("checkpoint: recomputes under the casting state of the call") {
   manual_seed(2);
-  const Block net;
+  const DropoutBlock net;
   const auto cast = [&](bool checkpointed) {
     return step(net, [&](const Tensor& x) {
       const amp::autocast guard({.dtype = bf16});
@@ -69,7 +69,7 @@ TEST_CASE("checkpoint: recomputes under the casting state of the call") {
         cast(false));
   for (const char* level : {"O1", "O2", "O5"}) {
     INFO(level);
-    const Block other;
+    const DropoutBlock other;
     const auto session = amp::initialize(other, {.opt_level = level, .verbosity = 0});
     const auto probabilities =
         [&](const Tensor& x) {  // a session allows it in f32, a guard does not

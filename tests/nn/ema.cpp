@@ -5,19 +5,19 @@ using namespace mezzo;
 
 namespace {
 
-struct Net : nn::Model<Net> {
+struct NormNet : nn::Model<NormNet> {
   nn::Linear fc = add("fc", nn::Linear{2, 1, {.bias = false}});
   nn::BatchNorm1d norm = add("norm", nn::BatchNorm1d{1});
   Tensor forward(const Tensor& x) const { return norm(fc(x)); }
 };
 
-void set_weight(const Net& net, double value) { net.fc.weight().detach().fill_(value); }
-double weight_of(const Net& net) { return values(net.fc.weight())[0]; }
+void set_weight(const NormNet& net, double value) { net.fc.weight().detach().fill_(value); }
+double weight_of(const NormNet& net) { return values(net.fc.weight())[0]; }
 
 }  // namespace
 
 TEST_CASE("averages follow the weights with the given decay") {
-  const Net net;
+  const NormNet net;
   set_weight(net, 1);
   nn::ExponentialMovingAverage ema(net, {.decay = 0.75});
   CHECK(ema.averages().names() ==
@@ -32,7 +32,7 @@ TEST_CASE("averages follow the weights with the given decay") {
 }
 
 TEST_CASE("warm-up averages the first weights evenly") {
-  const Net net;
+  const NormNet net;
   set_weight(net, 0);
   nn::ExponentialMovingAverage ema(net, {.decay = 0.9, .warmup = true});
   set_weight(net, 1);
@@ -43,7 +43,7 @@ TEST_CASE("warm-up averages the first weights evenly") {
 }
 
 TEST_CASE("swapping restores the weights bitwise, also at the end of a scope") {
-  const Net net;
+  const NormNet net;
   set_weight(net, 0.1);
   nn::ExponentialMovingAverage ema(net, {.decay = 0.5});
   const std::vector<double> first = values(net.fc.weight());
@@ -65,7 +65,7 @@ TEST_CASE("swapping restores the weights bitwise, also at the end of a scope") {
 }
 
 TEST_CASE("buffers are averaged on demand") {
-  const Net net;
+  const NormNet net;
   nn::ExponentialMovingAverage ema(net, {.decay = 0.5, .use_buffers = true});
   CHECK(ema.averages().names() == std::vector<std::string>{"fc.weight", "norm.weight", "norm.bias",
                                                            "norm.running_mean",
@@ -77,7 +77,7 @@ TEST_CASE("buffers are averaged on demand") {
 
 TEST_CASE("averages of 16-bit models are f32, and those of a session's models follow the masters") {
   manual_seed(1);
-  const Net low;
+  const NormNet low;
   low.to(f16);
   nn::ExponentialMovingAverage ema(low, {.decay = 0.999});
   CHECK(ema.averages()["fc.weight"].dtype() == f32);
@@ -91,7 +91,7 @@ TEST_CASE("averages of 16-bit models are f32, and those of a session's models fo
   ema.swap();
   CHECK(weight_of(low) == 1);
 
-  const Net net;
+  const NormNet net;
   optim::SGD optimizer(net.parameters(), {.lr = 1e-5});
   auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
   nn::ExponentialMovingAverage of_masters(net, {.decay = 0.0});
@@ -112,7 +112,7 @@ TEST_CASE("averages of 16-bit models are f32, and those of a session's models fo
 }
 
 TEST_CASE("averages are saved and loaded, or refused as a whole") {
-  const Net net, other;
+  const NormNet net, other;
   set_weight(net, 1);
   nn::ExponentialMovingAverage ema(net, {.decay = 0.5}), second(other, {.decay = 0.5});
   set_weight(net, 2);

@@ -5,13 +5,13 @@ using namespace mezzo;
 
 namespace {
 
-struct Net : nn::Model<Net> {
+struct HeadNet : nn::Model<HeadNet> {
   nn::Linear body = add("body", nn::Linear{4, 4});
   nn::Linear head = add("head", nn::Linear{4, 2});
   Tensor forward(const Tensor& x) const { return head(body(x)); }
 };
 
-void go_backward(const nn::Module& module, const Net& net) {
+void go_backward(const nn::Module& module, const HeadNet& net) {
   module.zero_grad();
   sum(net(randn({3, 4}))).backward();
 }
@@ -25,7 +25,7 @@ const std::string kReplaced =
 }  // namespace
 
 TEST_CASE("a head that is replaced after the optimizer was made is refused by step()") {
-  Net net;
+  HeadNet net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   net.replace("head", nn::Linear{4, 3});
   go_backward(net, net);
@@ -38,7 +38,7 @@ TEST_CASE("a head that is replaced after the optimizer was made is refused by st
 }
 
 TEST_CASE("each way of training a new head is accepted") {
-  Net net;
+  HeadNet net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
   net.replace("head", nn::Linear{4, 3});
   SECTION("by another optimizer") {
@@ -61,7 +61,7 @@ TEST_CASE("each way of training a new head is accepted") {
 }
 
 TEST_CASE("a layer or parameter that is added later, or replaced again, is refused by its name") {
-  Net net;
+  HeadNet net;
   optim::Adam optimizer(net.parameters());
   SECTION("add") {
     const nn::Linear extra = net.add("extra", nn::Linear{2, 2});
@@ -91,7 +91,7 @@ TEST_CASE("a layer or parameter that is added later, or replaced again, is refus
 }
 
 TEST_CASE("LBFGS refuses a replaced head too") {
-  Net net;
+  HeadNet net;
   optim::LBFGS optimizer(net.parameters());
   net.replace("head", nn::Linear{4, 3});
   const auto closure = [&] {
@@ -104,13 +104,13 @@ TEST_CASE("LBFGS refuses a replaced head too") {
 }
 
 TEST_CASE("parts of nets that no optimizer is meant for are accepted") {
-  Net net;
+  HeadNet net;
   optim::SGD of_head(net.head.parameters(), {.lr = 0.1});
   net.replace("body", nn::Linear{4, 4});  // was in no optimizer before either
   go_backward(net, net);
   CHECK(of_head.step() == optim::StepResult::stepped);
 
-  Net other;  // built beside a live optimizer
+  HeadNet other;  // built beside a live optimizer
   go_backward(other, other);
   go_backward(net, net);
   CHECK(of_head.step() == optim::StepResult::stepped);
@@ -120,7 +120,7 @@ TEST_CASE("a net and its optimizers release the parameters that were recorded") 
   const auto current = [] { return memory_stats(cpu).total.current; };
   const std::int64_t before = current();
   for (int i = 0; i < 3; ++i) {
-    Net net;
+    HeadNet net;
     optim::SGD optimizer(net.parameters(), {.lr = 0.1});
     net.replace("head", nn::Linear{4, 1000});
     net.replace("head", nn::Linear{4, 2000});

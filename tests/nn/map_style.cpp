@@ -58,7 +58,7 @@ std::vector<Batch> all_of(Batches& batches) {
 
 std::vector<Batch> all_of(Batches&& batches) { return all_of(batches); }
 
-std::vector<std::int64_t> targets(const std::vector<Batch>& batches) {
+std::vector<std::int64_t> targets_of_all(const std::vector<Batch>& batches) {
   std::vector<std::int64_t> out;
   for (const Batch& batch : batches)
     for (const std::int64_t y : batch.y.to_vector<std::int64_t>()) out.push_back(y);
@@ -205,7 +205,7 @@ TEST_CASE("an error of a sample names it, and the next increment tries again", "
       }
       CHECK(failures == 2);
       CHECK(seen == std::vector<std::int64_t>{0, 2, 4, 6, 8, 10});
-      CHECK(targets(all_of(batches)).size() == 12);
+      CHECK(targets_of_all(all_of(batches)).size() == 12);
     }
   const Ragged set{1, 0};
   CHECK_THROWS_WITH_AS_TEXT(all_of(Batches(set)), Error, "batches(sample 0): the disk is on fire");
@@ -244,11 +244,11 @@ TEST_CASE("samplers order an epoch", "[data]") {
   const auto order = [&](const data::Sampler& sampler, std::int64_t epoch = 0) {
     Batches batches(set, {.size = 7, .seed = 3, .sampler = sampler});
     batches.set_epoch(epoch);
-    return targets(all_of(batches));
+    return targets_of_all(all_of(batches));
   };
   Batches shuffled(set, {.size = 7, .seed = 3}), plain(set, {.size = 7, .shuffle = false});
-  CHECK(order(data::RandomSampler{}) == targets(all_of(shuffled)));
-  CHECK(order(data::SequentialSampler{}) == targets(all_of(plain)));
+  CHECK(order(data::RandomSampler{}) == targets_of_all(all_of(shuffled)));
+  CHECK(order(data::SequentialSampler{}) == targets_of_all(all_of(plain)));
 
   const auto more = order(data::RandomSampler{.num_samples = 70});
   REQUIRE(more.size() == 70);
@@ -324,14 +324,15 @@ TEST_CASE("subsets and joined data sets", "[data]") {
   const data::Dataset set = numbered(10);
   const data::Subset part(set, {7, 2, 2});
   CHECK(part.size() == 3);
-  CHECK(targets(all_of(Batches(part, {.shuffle = false}))) == std::vector<std::int64_t>{7, 2, 2});
+  CHECK(targets_of_all(all_of(Batches(part, {.shuffle = false}))) ==
+        std::vector<std::int64_t>{7, 2, 2});
   CHECK_THROWS_AS(data::Subset(set, {10}), IndexError);
   CHECK_THROWS_AS(data::Subset(set, {-1}), IndexError);
   CHECK_THROWS_AS(part.get(3), IndexError);
 
   const data::ConcatDataset both({part, set.slice(0, 0), set.slice(4, 2)});
   CHECK(both.size() == 5);
-  CHECK(targets(all_of(Batches(both, {.size = 2, .shuffle = false}))) ==
+  CHECK(targets_of_all(all_of(Batches(both, {.size = 2, .shuffle = false}))) ==
         std::vector<std::int64_t>{7, 2, 2, 4, 5});
   CHECK_THROWS_WITH_AS_TEXT(both.get(5), IndexError,
                             "ConcatDataset::get: no such sample; got 5, expected 0..4");

@@ -9,14 +9,14 @@ using namespace mezzo;
 
 namespace {
 
-struct Net : nn::Model<Net> {
+struct ReluNet : nn::Model<ReluNet> {
   nn::Linear body = add("body", nn::Linear{4, 16});
   nn::Linear head = add("head", nn::Linear{16, 2});
   Tensor forward(const Tensor& x) const { return head(relu(body(x))); }
 };
 
-struct Outer : nn::Model<Outer> {
-  Net inner = add("inner", Net{});
+struct OuterNet : nn::Model<OuterNet> {
+  ReluNet inner = add("inner", ReluNet{});
   nn::Linear last = add("last", nn::Linear{2, 2});
   Tensor forward(const Tensor& x) const { return last(inner(x)); }
 };
@@ -108,13 +108,13 @@ TEST_CASE("adding to or replacing in a container needs a handle of the container
 }
 
 TEST_CASE("assigning over a registered member is an error with a hint") {
-  Net net;
+  ReluNet net;
   const Tensor x = randn({3, 4});
   const Tensor before = net(x);
   CHECK(says(error_of<StateError>([&] { net.head = nn::Linear{16, 3}; }), kCure));
   const nn::Linear other{16, 3};
   CHECK(says(error_of<StateError>([&] { net.head = other; }), kCure));
-  const Net another;
+  const ReluNet another;
   CHECK(says(error_of<StateError>([&] { net.head = another.head; }), kCure));
   CHECK(says(error_of<StateError>([&] { net.head = net.body; }), kCure));
   nn::Module& untyped = net.head;
@@ -127,29 +127,29 @@ TEST_CASE(
     "members are registered in copies of a net, in nested nets, after moves and in containers of "
     "nets") {
   const Tensor x = randn({3, 4});
-  const auto refuses = [&](Net& net) {
+  const auto refuses = [&](ReluNet& net) {
     CHECK(says(error_of<StateError>([&] { net.head = nn::Linear{16, 3}; }), kCure));
     CHECK(consistent(net, x));
   };
-  Net net;
-  Net copy = net;
+  ReluNet net;
+  ReluNet copy = net;
   refuses(copy);
-  Net moved = std::move(copy);
+  ReluNet moved = std::move(copy);
   refuses(moved);
-  Net assigned;
+  ReluNet assigned;
   assigned = net;
   refuses(assigned);
-  auto on_heap = std::make_unique<Net>(net);
+  auto on_heap = std::make_unique<ReluNet>(net);
   refuses(*on_heap);
-  std::vector<Net> nets;
+  std::vector<ReluNet> nets;
   for (int i = 0; i < 5; ++i) nets.emplace_back();
   nets.erase(nets.begin());
-  for (Net& each : nets) refuses(each);
-  Outer outer;
+  for (ReluNet& each : nets) refuses(each);
+  OuterNet outer;
   refuses(outer.inner);
-  Outer outer_copy = outer;
+  OuterNet outer_copy = outer;
   refuses(outer_copy.inner);
-  CHECK_THROWS_AS((outer.inner = Net{}), StateError);
+  CHECK_THROWS_AS((outer.inner = ReluNet{}), StateError);
   CHECK_THROWS_AS((outer.inner = net), StateError);
 }
 
@@ -174,26 +174,26 @@ TEST_CASE("members are found with every way of registration") {
 
 TEST_CASE("assigning a whole net works") {
   const Tensor x = randn({3, 4});
-  Net net;
-  const Net other;
+  ReluNet net;
+  const ReluNet other;
   net = other;
   CHECK(net.is_same(other));
   CHECK(net.head.is_same(other.head));
   CHECK(equal(net(x), other(x)));
-  net = Net{};
+  net = ReluNet{};
   CHECK_FALSE(net.is_same(other));
   CHECK(consistent(net, x));
-  Outer outer;
-  outer = Outer{};
+  OuterNet outer;
+  outer = OuterNet{};
   CHECK(consistent(outer, x));
-  Net a, b;
+  ReluNet a, b;
   const Tensor ya = a(x), yb = b(x);
   std::swap(a, b);
   CHECK(equal(a(x), yb));
   CHECK(equal(b(x), ya));
   CHECK(consistent(a, x));
   CHECK_THROWS_AS((a.head = nn::Linear{16, 3}), StateError);
-  Net& self = a;
+  ReluNet& self = a;
   a = self;
   a.head = self.head;
   CHECK(consistent(a, x));
@@ -203,7 +203,7 @@ TEST_CASE("assigning a whole net works") {
 }
 
 TEST_CASE("assigning to a handle that is not a member rebinds it") {
-  Net net;
+  ReluNet net;
   nn::Linear handle = net.head;
   handle = nn::Linear{16, 3};
   CHECK_FALSE(handle.is_same(net.head));
@@ -259,9 +259,9 @@ TEST_CASE("elements of containers are swapped and moved") {
 
 TEST_CASE("replace() exchanges a member for another layer") {
   const Tensor x = randn({3, 4});
-  Net net;
-  Net copy = net;
-  Outer outer;
+  ReluNet net;
+  ReluNet copy = net;
+  OuterNet outer;
   const nn::Linear old = net.head;
   const nn::Linear added = net.replace("head", nn::Linear{16, 3});
   CHECK(net.head.is_same(added));
@@ -279,7 +279,7 @@ TEST_CASE("replace() exchanges a member for another layer") {
   nn::Module(net).replace("head", nn::Linear{16, 6});
   CHECK(net(x).shape() == Shape{3, 6});
   outer.inner.replace("head", nn::Linear{16, 2});
-  outer.replace("inner", Net{});
+  outer.replace("inner", ReluNet{});
   CHECK(consistent(outer, x));
 }
 
@@ -341,12 +341,12 @@ TEST_CASE("replace does not affect other registrations of a module") {
 }
 
 TEST_CASE("replace refuses invalid calls without changes") {
-  Net net;
+  ReluNet net;
   const nn::Linear head = net.head;
   CHECK(says(error_of<ValueError>([&] { net.replace("haed", nn::Linear{16, 3}); }), "\"head\""));
   CHECK(says(error_of<ValueError>([&] { net.replace("head", nn::ReLU{}); }),
              "a handle of another type"));
-  Outer outer;
+  OuterNet outer;
   CHECK_THROWS_AS(outer.inner.replace("head", outer), ValueError);
   CHECK(net.head.is_same(head));
   CHECK(net.child("head").is_same(head));
@@ -379,15 +379,15 @@ TEST_CASE("a handle outlives the net that registered it") {
 }
 
 TEST_CASE("nets are copied by several threads") {
-  const Outer net;
+  const OuterNet net;
   const Tensor x = randn({3, 4});
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {
-        Outer copy = net;
-        Outer other;
+        OuterNet copy = net;
+        OuterNet other;
         other = copy;
         wrong += !other.inner.head.is_same(net.inner.head);
       }

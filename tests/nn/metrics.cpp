@@ -6,7 +6,9 @@
 #include "support.h"
 
 using namespace mezzo;
-using namespace mezzo::metrics;
+using metrics::Accuracy, metrics::Average, metrics::Recall, metrics::F1Score,
+    metrics::ConfusionMatrix, metrics::AUROC, metrics::MeanMetric, metrics::Perplexity,
+    metrics::R2Score;
 
 namespace {
 

@@ -18,14 +18,14 @@ struct TemporaryFile {
   ~TemporaryFile() { std::remove(path.c_str()); }
 };
 
-struct Net : nn::Model<Net> {
+struct ConvNet : nn::Model<ConvNet> {
   nn::Conv2d conv = add("conv", nn::Conv2d{1, 2, 3});
   nn::Linear fc = add("fc", nn::Linear{8, 4});
   Tensor steps = add_buffer("steps", zeros({}, {.dtype = i64}));
   Tensor forward(const Tensor& x) const { return fc(conv(x).flatten(1)); }
 };
 
-struct Tied : nn::Model<Tied> {
+struct TiedNet : nn::Model<TiedNet> {
   nn::Linear a = add("a", nn::Linear{3, 3});
   Tensor b = add_parameter("b", a.weight());
   Tensor forward(const Tensor& x) const { return linear(a(x), b); }
@@ -36,7 +36,7 @@ struct Tied : nn::Model<Tied> {
 TEST_CASE("a saved model loads with the same values") {
   const TemporaryFile file("model.safetensors");
   manual_seed(1);
-  const Net net, other;
+  const ConvNet net, other;
   {
     const NoGrad no_grad;
     net.steps.fill_(41);
@@ -55,7 +55,7 @@ TEST_CASE("a saved model loads with the same values") {
 
 TEST_CASE("files hold 16-bit models in f32 and load into them") {
   const TemporaryFile file("low.safetensors");
-  const Net net, other;
+  const ConvNet net, other;
   net.to(bf16);
   save(file.path, net);
   for (const auto& [name, tensor] : load_tensors(file.path).tensors)
@@ -70,7 +70,7 @@ TEST_CASE("files hold 16-bit models in f32 and load into them") {
 
 TEST_CASE("a tied tensor is stored once and tied after loading") {
   const TemporaryFile file("tied.safetensors");
-  const Tied net, other;
+  const TiedNet net, other;
   save(file.path, net);
   CHECK(load_tensors(file.path).tensors.size() == 2);
   load(file.path, other);
@@ -80,11 +80,11 @@ TEST_CASE("a tied tensor is stored once and tied after loading") {
 
 TEST_CASE("a file of another model is refused by name, and nothing changes") {
   const TemporaryFile file("other.safetensors");
-  const Net net;
+  const ConvNet net;
   const std::vector<double> before = values(net.fc.weight());
   save(file.path, nn::Sequential{nn::Linear{8, 4}});
   const std::string text = error_of<ValueError>([&] { load(file.path, net); });
-  CHECK(text.find("load(" + file.path + "): the values do not fit Net; got ") == 0);
+  CHECK(text.find("load(" + file.path + "): the values do not fit ConvNet; got ") == 0);
   CHECK(text.find("missing: ") != std::string::npos);
   CHECK(text.find("2 unexpected: \"0.") != std::string::npos);
   CHECK(values(net.fc.weight()) == before);
@@ -97,21 +97,21 @@ TEST_CASE("a file of another model is refused by name, and nothing changes") {
 TEST_CASE("a load renames, skips and reports what does not fit") {
   const TemporaryFile file("finetune.safetensors");
   manual_seed(3);
-  const Net pretrained;
+  const ConvNet pretrained;
   NamedTensors tensors;
   for (const auto& [name, value] : saved_tensors(pretrained))
     tensors.emplace_back("backbone." + name, value);
   save_tensors(file.path, tensors);
 
-  const auto differs = [&](const Net& net) {
+  const auto differs = [&](const ConvNet& net) {
     return values(net.conv.weight()) != values(pretrained.conv.weight());
   };
-  const Net whole;
+  const ConvNet whole;
   nn::LoadReport report = load(file.path, whole, {.rename = {{"backbone.", ""}}});
   CHECK_FALSE(differs(whole));
   CHECK(report.missing.empty());
 
-  const Net head;
+  const ConvNet head;
   const std::vector<double> before = values(head.fc.weight());
   report = load(file.path, head, {.skip = {"fc."}, .rename = {{"backbone.", ""}}});
   CHECK_FALSE(differs(head));
@@ -119,7 +119,7 @@ TEST_CASE("a load renames, skips and reports what does not fit") {
   CHECK(report.missing.empty());
   CHECK(report.unexpected.empty());
 
-  const Net other;
+  const ConvNet other;
   CHECK_THROWS_WITH_AS_TEXT(load(file.path, other), ValueError, "backbone.conv.weight");
   CHECK_THROWS_WITH_AS_TEXT(load(file.path, other, {.rename = {{"model.", ""}}}), ValueError,
                             ".rename; got \"model.\"");

@@ -32,15 +32,15 @@ Samples samples_of(const Batch& batch) {
 }
 
 /** The batches of an epoch. */
-std::vector<Samples> epoch(Batches& batches) {
+std::vector<Samples> epoch_samples(Batches& batches) {
   std::vector<Samples> out;
   for (const Batch& batch : batches) out.push_back(samples_of(batch));
   return out;
 }
 
-std::vector<Samples> epoch(const Dataset& set, const BatchOptions& options) {
+std::vector<Samples> epoch_samples(const Dataset& set, const BatchOptions& options) {
   Batches batches = set.batches(options);
-  return epoch(batches);
+  return epoch_samples(batches);
 }
 
 BatchOptions shard(BatchOptions options, int index, int count) {
@@ -73,7 +73,7 @@ std::vector<Batches> processes(const Dataset& set, const BatchOptions& options, 
   return out;
 }
 
-Samples joined(const std::vector<Samples>& batches) {
+Samples joined_samples(const std::vector<Samples>& batches) {
   Samples out;
   for (const Samples& batch : batches) out.insert(out.end(), batch.begin(), batch.end());
   return out;
@@ -84,7 +84,7 @@ Samples order_of(const Dataset& set, const BatchOptions& options, std::int64_t n
   Batches alone =
       set.batches({.size = set.size(), .shuffle = options.shuffle, .seed = options.seed});
   alone.set_epoch(number);
-  return joined(epoch(alone));
+  return joined_samples(epoch_samples(alone));
 }
 
 /** Returns what `count` processes use of an order: without `exact`, full batches of each. */
@@ -126,7 +126,7 @@ TEST_CASE("processes in turn have the batches of one that accumulates", "[shards
         std::vector<Batches> all = processes(set, options, count);
         Batches alone = set.batches(options);
         for (int number = 0; number < 2; ++number) {
-          std::vector<Samples> expected = epoch(alone);
+          std::vector<Samples> expected = epoch_samples(alone);
           expected.resize(expected.size() / static_cast<std::size_t>(count) *
                           static_cast<std::size_t>(count));
           CHECK(epoch_in_turn(all) == expected);
@@ -145,7 +145,7 @@ TEST_CASE("processes use all samples but the rest, each once", "[shards]") {
     for (const int count : {2, 3, 4}) {
       const Dataset set = numbered(n);
       std::vector<Batches> all = processes(set, {.size = 4, .seed = 3}, count);
-      Samples used = joined(epoch_in_turn(all));
+      Samples used = joined_samples(epoch_in_turn(all));
       CHECK(used == used_of(order_of(set, {.seed = 3}), {.size = 4}, count));
       std::sort(used.begin(), used.end());
       CHECK(std::adjacent_find(used.begin(), used.end()) == used.end());
@@ -162,7 +162,7 @@ TEST_CASE("exact batches of all processes are the data set", "[shards]") {
           const BatchOptions options{.size = size, .seed = 5, .exact = true, .prefetch = prefetch};
           std::vector<Batches> all = processes(set, options, count);
           const std::vector<Samples> batches = epoch_in_turn(all);
-          CHECK(joined(batches) == order_of(set, options));
+          CHECK(joined_samples(batches) == order_of(set, options));
           const auto processes = static_cast<std::size_t>(count);
           REQUIRE(batches.size() % processes == 0);
           CHECK(all[0].size() == static_cast<std::int64_t>(batches.size() / processes));
@@ -197,7 +197,8 @@ TEST_CASE("a process without samples gets a batch of none", "[shards]") {
 TEST_CASE("one process has the same batches with and without exact", "[shards]") {
   for (const std::int64_t n : {1, 5, 8, 9}) {
     const Dataset set = numbered(n);
-    CHECK(epoch(set, {.size = 4, .seed = 2, .exact = true}) == epoch(set, {.size = 4, .seed = 2}));
+    CHECK(epoch_samples(set, {.size = 4, .seed = 2, .exact = true}) ==
+          epoch_samples(set, {.size = 4, .seed = 2}));
     CHECK(set.batches({.size = 4, .exact = true}).size() == set.batches({.size = 4}).size());
   }
 }
@@ -215,7 +216,7 @@ TEST_CASE("a run of some processes resumes with others at the same place of the 
                         << exact);
             const BatchOptions saved{.size = 3, .seed = 11, .exact = exact, .prefetch = 0};
             std::vector<Batches> first = processes(set, saved, before);
-            for (Batches& process : first) (void)epoch(process);
+            for (Batches& process : first) (void)epoch_samples(process);
             for (Batches& process : first) {
               if (steps == 0) continue;
               auto at = process.begin();
@@ -230,9 +231,9 @@ TEST_CASE("a run of some processes resumes with others at the same place of the 
             for (Batches& process : second) process.resume(position);
             Samples rest = order_of(set, saved, 1);
             rest.erase(rest.begin(), rest.begin() + position.sample);
-            CHECK(joined(epoch_in_turn(second)) == used_of(rest, options, after));
+            CHECK(joined_samples(epoch_in_turn(second)) == used_of(rest, options, after));
             CHECK(second[0].position() == Position{.seed = 11, .epoch = 2});
-            CHECK(joined(epoch_in_turn(second)) ==
+            CHECK(joined_samples(epoch_in_turn(second)) ==
                   used_of(order_of(set, saved, 2), options, after));
           }
 }
@@ -243,7 +244,7 @@ TEST_CASE("a position at the end of an epoch resumes with the next", "[shards]")
   std::vector<Batches> all = processes(set, {.size = 4}, 2);
   for (Batches& process : all) {
     process.resume({.seed = 0, .epoch = 3, .sample = 16});  // the rest fills no batch of both
-    CHECK(epoch(process).empty());
+    CHECK(epoch_samples(process).empty());
     CHECK(process.position() == Position{.epoch = 4});
     CHECK_THROWS_WITH_AS_TEXT(process.resume({.sample = 21}), ValueError,
                               "resume: the position is outside the data set; got sample 21, "
@@ -254,18 +255,18 @@ TEST_CASE("a position at the end of an epoch resumes with the next", "[shards]")
 TEST_CASE("samples that are left out are logged once", "[shards]") {
   Lines log;
   Batches batches = numbered(23).batches({.size = 4, .shard = {1, 2}});
-  epoch(batches);
-  epoch(batches);
+  epoch_samples(batches);
+  epoch_samples(batches);
   CHECK(log.text == std::vector<std::string>{
                         "batches: 7 of 23 samples are left out of each epoch, since they do not "
                         "fill a batch of size 4 for each of 2 processes"});
   log.text.clear();
   const Dataset set = numbered(23);
-  epoch(set, {.size = 4, .drop_last = true, .shard = {1, 2}});
-  epoch(set, {.size = 4, .shard = {1, 2}, .exact = true});
-  epoch(set, {.size = 4});
-  epoch(set, {.size = 4, .drop_last = true});
-  epoch(numbered(24), {.size = 4, .shard = {1, 2}});
+  epoch_samples(set, {.size = 4, .drop_last = true, .shard = {1, 2}});
+  epoch_samples(set, {.size = 4, .shard = {1, 2}, .exact = true});
+  epoch_samples(set, {.size = 4});
+  epoch_samples(set, {.size = 4, .drop_last = true});
+  epoch_samples(numbered(24), {.size = 4, .shard = {1, 2}});
   CHECK(log.text.empty());
 }
 

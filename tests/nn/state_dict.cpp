@@ -14,7 +14,7 @@ struct Layer : nn::Model<Layer> {
   Tensor forward(const Tensor& x) const { return x * sum(weight) + bias; }
 };
 
-struct Net : nn::Model<Net> {
+struct LayerNet : nn::Model<LayerNet> {
   Layer fc1 = add("fc1", Layer{3});
   Layer fc2 = add("fc2", Layer{4});
   Tensor forward(const Tensor& x) const { return fc2(fc1(x)); }
@@ -41,7 +41,7 @@ struct Doubling final : nn::StateRule {
 }  // namespace
 
 TEST_CASE("state_dict holds copies under PyTorch's names") {
-  const Net net;
+  const LayerNet net;
   const nn::StateDict dict = net.state_dict();
   CHECK(dict.names() == std::vector<std::string>{"fc1.weight", "fc1.bias", "fc1.steps",
                                                  "fc2.weight", "fc2.bias", "fc2.steps"});
@@ -51,7 +51,7 @@ TEST_CASE("state_dict holds copies under PyTorch's names") {
     net.fc1.bias.fill_(3);
   }
   CHECK(values(dict["fc1.bias"]) == std::vector<double>{0, 0});
-  const Net other;
+  const LayerNet other;
   other.load_state_dict(net.state_dict());
   CHECK(values(other.fc1.bias) == std::vector<double>{3, 3});
   CHECK(other.fc1.bias.requires_grad());
@@ -59,7 +59,7 @@ TEST_CASE("state_dict holds copies under PyTorch's names") {
 }
 
 TEST_CASE("loading converts dtypes") {
-  const Net net;
+  const LayerNet net;
   nn::StateDict dict = net.state_dict();
   dict.set("fc1.bias", tensor({0.5, 1.5}, {.dtype = f16}));
   dict.set("fc1.steps", tensor(9, {.dtype = i32}));
@@ -71,7 +71,7 @@ TEST_CASE("loading converts dtypes") {
 }
 
 TEST_CASE("a strict load lists all mismatches at once and writes nothing") {
-  const Net net;
+  const LayerNet net;
   nn::StateDict dict = net.state_dict();
   dict.erase("fc1.bias");
   dict.erase("fc2.steps");
@@ -83,7 +83,8 @@ TEST_CASE("a strict load lists all mismatches at once and writes nothing") {
   dict.set("fc1.weight", ones({3, 2}));
   const std::string text = load_error(net, dict);
   CHECK(text ==
-        "load_state_dict: the values do not fit Net; got 2 missing: \"fc1.bias\", \"fc2.steps\"; 3 "
+        "load_state_dict: the values do not fit LayerNet; got 2 missing: \"fc1.bias\", "
+        "\"fc2.steps\"; 3 "
         "unexpected: "
         "\"fc1.baïs\" (did you mean \"fc1.bias\"?), \"fc1.bias_\" (did you mean \"fc1.bias\"?), "
         "\"elsewhere\"; "
@@ -132,7 +133,7 @@ TEST_CASE("a tied tensor may be saved under one of its names") {
 }
 
 TEST_CASE("a state rule transforms saved and loaded values") {
-  const Net net;
+  const LayerNet net;
   for (const nn::NamedModule& entry : net.named_modules())
     entry.module.set_state_rule(std::make_shared<Doubling>());
   const nn::StateDict dict = net.state_dict();
@@ -159,7 +160,7 @@ TEST_CASE("StateDict keeps order and refuses duplicates") {
 TEST_CASE("modules and optimizers save states of one type") {
   static_assert(std::is_same_v<nn::StateDict, StateDict>);
   static_assert(std::is_same_v<optim::StateDict, StateDict>);
-  const Net net;
+  const LayerNet net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.5});
   StateDict state = optimizer.state_dict();
   CHECK(state.numbers.at("param_groups.0.lr") == 0.5);
@@ -177,7 +178,7 @@ TEST_CASE("modules and optimizers save states of one type") {
 }
 
 TEST_CASE("a staged load is applied when it is called") {
-  const Net net;
+  const LayerNet net;
   nn::StateDict dict = net.state_dict();
   dict.set("fc1.bias", tensor({0.5, 1.5}));
   const nn::StagedLoad load = net.stage(dict);

@@ -50,7 +50,7 @@ std::vector<Numbers> epoch_of(const StreamDataset& set, const BatchOptions& opti
   return epoch_of(batches);
 }
 
-Numbers joined(const std::vector<Numbers>& batches) {
+Numbers joined_numbers(const std::vector<Numbers>& batches) {
   Numbers out;
   for (const Numbers& batch : batches) out.insert(out.end(), batch.begin(), batch.end());
   return out;
@@ -109,7 +109,7 @@ TEST_CASE("a buffer shuffles a stream by seed and epoch", "[data]") {
   const auto order = [](std::uint64_t seed, std::int64_t epoch, std::int64_t buffer) {
     Batches batches(numbers(200), {.size = 10, .shuffle_buffer = buffer, .seed = seed});
     batches.set_epoch(epoch);
-    return joined(epoch_of(batches));
+    return joined_numbers(epoch_of(batches));
   };
   const Numbers first = order(3, 0, 20);
   CHECK(sorted(first) == up_to(200));

@@ -13,7 +13,7 @@ using data::Transform;
 
 namespace {
 
-std::vector<float> values(const Tensor& x) { return x.to_vector<float>(); }
+std::vector<float> floats_of(const Tensor& x) { return x.to_vector<float>(); }
 
 /** An image [1,4,5] with pixels 1..20. */
 Tensor numbered_image() { return arange(20.0).view({1, 4, 5}).to(f32) + 1; }
@@ -25,7 +25,7 @@ Tensor colours() {
 
 /** Checks the colours of an image [3,1,3]. */
 void check_colours(const Tensor& image, const std::vector<std::vector<double>>& expected) {
-  const std::vector<float> v = values(image);
+  const std::vector<float> v = floats_of(image);
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t c = 0; c < 3; ++c) CHECK(v[3 * c + i] == Approx(expected[i][c]).margin(1e-5));
 }
@@ -41,7 +41,7 @@ TEST_CASE("transforms are composed in order", "[data]") {
 
   const data::TransformedDataset set(numbered(4), both, [](const Tensor& y) { return -y; });
   CHECK(set.size() == 4);
-  CHECK(values(set.get(2).x) == std::vector<float>{6, 42});
+  CHECK(floats_of(set.get(2).x) == std::vector<float>{6, 42});
   CHECK(set.get(2).y.item<int>() == -2);
   CHECK(data::TransformedDataset(numbered(4), {}).get(2).x.to_vector<int>()[1] == 20);
   CHECK_THROWS_AS(set.get(4), IndexError);
@@ -124,7 +124,7 @@ TEST_CASE("resized crops have areas and ratios in range", "[data]") {
   for (int i = 0; i < 400; ++i) {
     const Tensor out = crop(image);
     REQUIRE(out.shape() == Shape{2, 20, 10});
-    const std::vector<float> v = values(out);
+    const std::vector<float> v = floats_of(out);
     // The outermost pixels of 20 x 10 are averages within the window, half a step from its edge.
     const double height = (v[190] - v[0]) / 19 * 20, width = (v[209] - v[200]) / 9 * 10;
     const double area = height * width / 4800, ratio = width / height;
@@ -153,8 +153,8 @@ TEST_CASE("resized crops have areas and ratios in range", "[data]") {
 
 TEST_CASE("crops in the middle and resized images", "[data]") {
   const Tensor image = numbered_image();
-  CHECK(values(data::CenterCrop{{2, 3}}(image)) == std::vector<float>{7, 8, 9, 12, 13, 14});
-  CHECK(values(data::CenterCrop{{1, 2}}(image)) == std::vector<float>{13, 14});  // ties to even
+  CHECK(floats_of(data::CenterCrop{{2, 3}}(image)) == std::vector<float>{7, 8, 9, 12, 13, 14});
+  CHECK(floats_of(data::CenterCrop{{1, 2}}(image)) == std::vector<float>{13, 14});  // ties to even
   const Tensor padded = data::CenterCrop{6}(image);
   CHECK(padded.shape() == Shape{1, 6, 6});
   CHECK(equal(padded, pad(image, {0, 1, 1, 1})));
@@ -173,7 +173,7 @@ TEST_CASE("crops in the middle and resized images", "[data]") {
 
 TEST_CASE("pixels are converted and normalised", "[data]") {
   const Tensor bytes = tensor({0., 51, 255, 102}, {1, 2, 2}).to(u8);
-  CHECK(values(data::ConvertImageDtype{}(bytes)) == std::vector<float>{0, 0.2f, 1, 0.4f});
+  CHECK(floats_of(data::ConvertImageDtype{}(bytes)) == std::vector<float>{0, 0.2f, 1, 0.4f});
   CHECK(data::ConvertImageDtype{f16}(bytes).dtype() == f16);
   CHECK(data::ConvertImageDtype{f64}(rand({1, 2, 2})).dtype() == f64);
   CHECK_THROWS_AS(data::ConvertImageDtype{u8}(bytes), DtypeError);
@@ -181,10 +181,10 @@ TEST_CASE("pixels are converted and normalised", "[data]") {
 
   const Tensor image = arange(12.0).view({3, 2, 2}).to(f32);
   const data::Normalize normalize{{1, 2, 3}, {1, 2, 4}};
-  CHECK(values(normalize(image)) ==
+  CHECK(floats_of(normalize(image)) ==
         std::vector<float>{-1, 0, 1, 2, 1, 1.5f, 2, 2.5f, 1.25f, 1.5f, 1.75f, 2});
   CHECK(equal(normalize(stack({image, image}))[1], normalize(image)));
-  CHECK(values(data::Normalize{{1}, {2}}(image))[11] == 5);
+  CHECK(floats_of(data::Normalize{{1}, {2}}(image))[11] == 5);
   CHECK_THROWS_AS(normalize(bytes), DtypeError);
   CHECK_THROWS_AS(normalize(image[0]), ShapeError);
   CHECK_THROWS_AS(normalize(image.narrow(0, 0, 2)), ShapeError);
@@ -194,24 +194,24 @@ TEST_CASE("pixels are converted and normalised", "[data]") {
 // torchvision.transforms.functional.rotate, computed with PyTorch 2.15.
 TEST_CASE("images are rotated as in torchvision", "[data]") {
   const Tensor image = numbered_image();
-  CHECK(values(data::rotate(image, 30)) ==
+  CHECK(floats_of(data::rotate(image, 30)) ==
         std::vector<float>{0, 3, 4, 10, 10, 2, 7, 8, 14, 15, 6, 7, 13, 14, 19, 11, 11, 17, 18, 0});
-  CHECK(values(data::rotate(image, -30)) ==
+  CHECK(floats_of(data::rotate(image, -30)) ==
         std::vector<float>{6, 6, 2, 3, 0, 11, 12, 8, 9, 4, 17, 12, 13, 9, 10, 0, 18, 19, 15, 15});
-  CHECK(values(data::rotate(image, 100)) ==
+  CHECK(floats_of(data::rotate(image, 100)) ==
         std::vector<float>{5, 10, 14, 19, 0, 4, 9, 13, 18, 0, 0, 3, 8, 12, 17, 0, 2, 7, 11, 16});
   CHECK(equal(data::rotate(image, 360), image));
   CHECK(equal(data::rotate(image, 180), flip(image, {1, 2})));
   const Tensor square = image.narrow(2, 0, 4);
   CHECK(equal(data::rotate(square, 90), flip(square.transpose(1, 2), {1})));
-  CHECK(values(data::rotate(image.to(u8), 30, 9))[0] == 9);
+  CHECK(floats_of(data::rotate(image.to(u8), 30, 9))[0] == 9);
   CHECK(data::rotate(image.to(u8), 30, 9).dtype() == u8);
   bool left = false, right = false;
   manual_seed(1);
   for (int i = 0; i < 20; ++i) {
     const Tensor turned = data::RandomRotation{30}(image);
-    left |= values(turned)[5] < 6;  // the second row, first column
-    right |= values(turned)[5] > 6;
+    left |= floats_of(turned)[5] < 6;  // the second row, first column
+    right |= floats_of(turned)[5] > 6;
   }
   CHECK((left && right));
   CHECK_THROWS_AS(data::rotate(image, NAN), ValueError);
@@ -235,7 +235,7 @@ TEST_CASE("colours are adjusted as in torchvision", "[data]") {
   const Tensor grey = image.narrow(0, 0, 1);
   CHECK(equal(data::adjust_saturation(grey, 0.5), grey));
   CHECK(equal(data::adjust_hue(grey, 0.5), grey));
-  CHECK(values(data::adjust_contrast(grey, 0))[1] == Approx((0.2 + 0.9 + 0.3) / 3));
+  CHECK(floats_of(data::adjust_contrast(grey, 0))[1] == Approx((0.2 + 0.9 + 0.3) / 3));
 
   manual_seed(4);
   double least = 9, most = 0;

@@ -15,12 +15,13 @@ using namespace cases::joined;
 namespace {
 
 /** Operands of a layer norm of x + branch over the last dimension. */
-struct Operands {
+struct LayerNormOperands {
   Tensor x, branch;
   nn::LayerNorm layer;
   std::optional<DType> rounds;  // the norm, before it is used
 
-  Operands(DType dtype, const Shape& shape, DType of_weight, const nn::LayerNormLayerOptions& its)
+  LayerNormOperands(DType dtype, const Shape& shape, DType of_weight,
+                    const nn::LayerNormLayerOptions& its)
       : x(leaf(shape, dtype, 2)),
         branch(leaf(shape, dtype, 1)),
         layer(shape[shape.rank() - 1], its) {
@@ -85,8 +86,8 @@ TEST_CASE("add_layer_norm has the bits of add and layer_norm", "[ops]") {
         if (testing::is_slow() && turn++ % 2 != 0) continue;
         INFO(name(dtype) << ", " << str(shape) << (options.affine ? ", affine" : "")
                          << (options.bias ? ", bias" : ""));
-        CHECK(Operands(dtype, shape, dtype, options).agree());
-        if (is_low(dtype)) CHECK(Operands(dtype, shape, f32, options).agree());
+        CHECK(LayerNormOperands(dtype, shape, dtype, options).agree());
+        if (is_low(dtype)) CHECK(LayerNormOperands(dtype, shape, f32, options).agree());
       }
 }
 
@@ -103,7 +104,7 @@ TEST_CASE("add_layer_norm of f32 and a 16-bit branch has the bits of its parts",
           if (testing::is_slow() && turn++ % 5 != 0) continue;
           INFO(name(low) << ", " << str(shape) << (options.affine ? ", affine" : "")
                          << (rounds ? ", rounded" : ""));
-          Operands o(f32, shape, f32, options);
+          LayerNormOperands o(f32, shape, f32, options);
           o.branch = leaf(shape, low, 1);
           if (rounds) o.rounds = low;
           CHECK(o.agree());
@@ -117,7 +118,7 @@ TEST_CASE("add_layer_norm of f32 and a 16-bit branch has the bits of its parts",
 
 TEST_CASE("add_layer_norm of a 16-bit branch takes any layout, nan and overflow", "[ops]") {
   manual_seed(38);
-  Operands o(f32, {12, 32}, f32, {});
+  LayerNormOperands o(f32, {12, 32}, f32, {});
   o.rounds = f16;
   const Tensor branch = leaf({12, 32}, f16, 1);
   o.branch = branch.detach().t().contiguous().t().requires_grad_();
@@ -138,7 +139,7 @@ TEST_CASE("add_layer_norm has the bits of its parts where only one result is use
   manual_seed(32);
   for (const DType dtype : {f32, f16})
     for (const std::int64_t width : {7, 64}) {
-      const Operands o(dtype, {9, width}, dtype, {});
+      const LayerNormOperands o(dtype, {9, width}, dtype, {});
       CHECK(o.agree(false, true));
       CHECK(o.agree(true, false));
     }
@@ -148,7 +149,7 @@ TEST_CASE("add_layer_norm computes only the requested gradients", "[ops]") {
   manual_seed(33);
   for (const std::int64_t width : {5, 16})
     for (int wanted = 1; wanted < 16; ++wanted) {
-      const Operands o(f16, {6, width}, f16, {});
+      const LayerNormOperands o(f16, {6, width}, f16, {});
       const Tensor all[] = {o.x, o.branch, o.layer.weight(), o.layer.bias()};
       for (int i = 0; i < 4; ++i) all[i].requires_grad_((wanted >> i & 1) != 0);
       INFO("wanted " << wanted << ", width " << width);
@@ -159,7 +160,7 @@ TEST_CASE("add_layer_norm computes only the requested gradients", "[ops]") {
 TEST_CASE("add_layer_norm takes operands in any layout", "[ops]") {
   manual_seed(34);
   for (const DType dtype : {f32, bf16}) {
-    Operands o(dtype, {12, 32}, dtype, {});
+    LayerNormOperands o(dtype, {12, 32}, dtype, {});
     const Tensor x = o.x, branch = o.branch;
     o.branch = unaligned(branch.detach());
     CHECK(o.agree());
@@ -173,7 +174,7 @@ TEST_CASE("add_layer_norm takes operands in any layout", "[ops]") {
 TEST_CASE("add_layer_norm propagates nan and infinity as its parts do", "[ops]") {
   manual_seed(35);
   for (const DType dtype : {f32, f16}) {
-    const Operands o(dtype, {4, 16}, dtype, {});
+    const LayerNormOperands o(dtype, {4, 16}, dtype, {});
     {
       const NoGrad no_grad;
       o.x.select(0, 0).fill_(std::nan(""));
@@ -187,7 +188,7 @@ TEST_CASE("add_layer_norm propagates nan and infinity as its parts do", "[ops]")
 
 TEST_CASE("second gradients of add_layer_norm match its parts", "[ops]") {
   manual_seed(36);
-  const Operands o(f64, {4, 6}, f64, {});
+  const LayerNormOperands o(f64, {4, 6}, f64, {});
   const auto second = [&](bool joined) {
     const nn::SumAndNorm y = o.results(joined);
     Tensor total = zeros({}, {.dtype = f64, .device = o.x.device()});
@@ -227,7 +228,7 @@ TEST_CASE("norms of rows add their gradient to those of other uses, with the sam
 }
 
 TEST_CASE("add_layer_norm keeps the sum for the backward pass", "[ops]") {
-  const Operands o(f32, {4, 8}, f32, {});
+  const LayerNormOperands o(f32, {4, 8}, f32, {});
   const nn::SumAndNorm y = o.results(true);
   y.sum.detach().fill_(1);
   CHECK_THROWS_AS(sum(y.norm).backward(), StateError);
@@ -238,7 +239,7 @@ TEST_CASE("add_layer_norm keeps the sum for the backward pass", "[ops]") {
 }
 
 TEST_CASE("add_layer_norm calls its parts where that could be observed", "[ops]") {
-  const Operands o(f32, {4, 8}, f32, {});
+  const LayerNormOperands o(f32, {4, 8}, f32, {});
   const auto made_by = [&](const Tensor& branch) {
     return origin(nn::add_layer_norm(o.layer, o.x, branch).norm);
   };
@@ -256,7 +257,7 @@ TEST_CASE("add_layer_norm calls its parts where that could be observed", "[ops]"
   }
   {
     const amp::autocast casts({.dtype = f16});  // they widen x, weight and bias
-    const Operands low(f16, {4, 8}, f16, {});
+    const LayerNormOperands low(f16, {4, 8}, f16, {});
     CHECK(origin(nn::add_layer_norm(low.layer, low.x, low.branch).norm) == "layer_norm");
   }
   const Names seen;
@@ -265,7 +266,7 @@ TEST_CASE("add_layer_norm calls its parts where that could be observed", "[ops]"
 }
 
 TEST_CASE("add_layer_norm has the errors of its parts", "[ops]") {
-  const Operands o(f32, {4, 8}, f32, {});
+  const LayerNormOperands o(f32, {4, 8}, f32, {});
   CHECK_THROWS_WITH_AS_TEXT(nn::add_layer_norm(o.layer, o.x, o.branch.detach().t()), ShapeError,
                             "add: ");
   CHECK_THROWS_WITH_AS_TEXT(nn::add_layer_norm(o.layer, o.x.detach().t(), o.branch.detach().t()),

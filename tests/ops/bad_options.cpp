@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max(),
                        kHuge32 = std::numeric_limits<std::int32_t>::max();
 
-const std::vector<BadCallRow> kReductions{
+const std::vector<BadCallRow> kBadReductions{
     BAD(IndexError, sum(m, 2)),
     BAD(IndexError, sum(m, -3)),
     BAD(IndexError, sum(s, 1)),
@@ -199,6 +199,6 @@ const std::vector<BadCallRow> kNormsAndLosses{
 
 }  // namespace
 
-TEST_CASE("bad attributes of reductions and norms", "[ops][bad]") { check_refused(kReductions); }
+TEST_CASE("bad attributes of reductions and norms", "[ops][bad]") { check_refused(kBadReductions); }
 TEST_CASE("bad attributes of convolutions and pooling", "[ops][bad]") { check_refused(kWindows); }
 TEST_CASE("bad operands of norms and losses", "[ops][bad]") { check_refused(kNormsAndLosses); }

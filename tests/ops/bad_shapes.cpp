@@ -7,7 +7,7 @@ using namespace mezzo;
 
 namespace {
 
-const std::vector<BadCallRow> kViews{
+const std::vector<BadCallRow> kBadViews{
     BAD(ShapeError, m.view({5, -1})),
     BAD(ShapeError, m.view({-1, -1})),
     BAD(ShapeError, m.view({7})),
@@ -247,7 +247,7 @@ const std::vector<BadCallRow> kElementwise{
 
 }  // namespace
 
-TEST_CASE("bad attributes of views and joins", "[ops][bad]") { check_refused(kViews); }
+TEST_CASE("bad attributes of views and joins", "[ops][bad]") { check_refused(kBadViews); }
 TEST_CASE("bad operands of products", "[ops][bad]") { check_refused(kProducts); }
 TEST_CASE("bad indices", "[ops][bad]") { check_refused(kIndexing); }
 TEST_CASE("bad operands of elementwise ops, creation and in-place writes", "[ops][bad]") {

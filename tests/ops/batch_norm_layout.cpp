@@ -3,15 +3,16 @@
 #include <mezzo.h>
 
 #include "../support/catch.h"
+#include "../support/values.h"
 #include "joined.h"
 
 using namespace mezzo;
 using namespace cases::joined;
 using cases::difference, cases::to_array, cases::tolerance_of;
+using testing::kLast;
+using testing::kRows;
 
 namespace {
-
-constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
 
 /** One of the norms, on operands that may have different formats. */
 struct Norm {
@@ -42,14 +43,14 @@ std::vector<Norm> all_norms() {
   return norms;
 }
 
-std::string label(const Norm& n, DType dtype, const Shape& shape) {
+std::string norm_label(const Norm& n, DType dtype, const Shape& shape) {
   return str(n.with_relu ? "batch_norm_relu" : "batch_norm", n.residual ? " with residual, " : ", ",
              n.training ? "training, " : "evaluation, ", name(dtype), " ", shape);
 }
 
 /** Returns x, weight, bias and residual. The residual is far from 0, so that rounding does not
  *  decide where relu is 0. */
-std::vector<Tensor> operands(const Norm& norm, DType dtype, const Shape& shape) {
+std::vector<Tensor> norm_operands(const Norm& norm, DType dtype, const Shape& shape) {
   const NoGrad no_grad;
   const auto of = [&](const Shape& s, DType t, double scale) { return leaf(s, t, scale).detach(); };
   std::vector<Tensor> x{of(shape, dtype, 2), of({shape[1]}, f32, 1), of({shape[1]}, f32, 0.5)};
@@ -71,7 +72,7 @@ struct Formats {
 
 /** Returns the result, updated statistics and the gradients of all operands. Checks the formats of
  *  images. */
-std::vector<Tensor> results(const Norm& norm, std::vector<Tensor> x, const Formats& formats) {
+std::vector<Tensor> norm_results(const Norm& norm, std::vector<Tensor> x, const Formats& formats) {
   x[0] = x[0].to(formats.x);
   if (norm.residual) x[3] = x[3].to(formats.residual);
   for (Tensor& t : x) t = t.detach().requires_grad_();
@@ -88,7 +89,7 @@ std::vector<Tensor> results(const Norm& norm, std::vector<Tensor> x, const Forma
   return all;
 }
 
-void check_close(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+void check_results_close(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     INFO("result " << i);
@@ -110,10 +111,10 @@ TEST_CASE("batch norms keep images channels-last forward and backward, with row-
     for (const DType dtype : {f32, f16})
       for (const Shape& shape : {Shape{3, 5, 4, 6}, Shape{2, 3, 3, 2, 4}, Shape{2, 33, 9, 8},
                                  Shape{9, 2, 30, 20}, Shape{3, 1, 4, 6}, Shape{6, 4, 1, 1}}) {
-        INFO(label(norm, dtype, shape));
-        const std::vector<Tensor> x = operands(norm, dtype, shape);
-        check_close(results(norm, x, {kLast, kLast, kLast}),
-                    results(norm, x, {kRows, kRows, kRows}));
+        INFO(norm_label(norm, dtype, shape));
+        const std::vector<Tensor> x = norm_operands(norm, dtype, shape);
+        check_results_close(norm_results(norm, x, {kLast, kLast, kLast}),
+                            norm_results(norm, x, {kRows, kRows, kRows}));
       }
 }
 
@@ -126,11 +127,11 @@ TEST_CASE(
   const Shape shape{2, 20, 70, 64};
   for (const Norm& norm : {Norm{false, false, true}, Norm{true, true, true}})
     for (const DType dtype : {f32, f16}) {
-      INFO(label(norm, dtype, shape));
-      const std::vector<Tensor> x = operands(norm, dtype, shape);
-      const std::vector<Tensor> got = results(norm, x, {kLast, kLast, kLast});
-      check_close(got, results(norm, x, {kRows, kRows, kRows}));
-      CHECK(same_bits(got, results(norm, x, {kLast, kLast, kLast})));
+      INFO(norm_label(norm, dtype, shape));
+      const std::vector<Tensor> x = norm_operands(norm, dtype, shape);
+      const std::vector<Tensor> got = norm_results(norm, x, {kLast, kLast, kLast});
+      check_results_close(got, norm_results(norm, x, {kRows, kRows, kRows}));
+      CHECK(same_bits(got, norm_results(norm, x, {kLast, kLast, kLast})));
     }
 }
 
@@ -139,21 +140,21 @@ TEST_CASE("batch norm results have the format of x, for any formats of other ope
   for (const Norm& norm : all_norms())
     for (const Shape& shape : {Shape{3, 5, 4, 6}, Shape{2, 3, 3, 2, 4}})
       for (const MemoryFormat format : {kLast, kRows}) {
-        INFO(label(norm, f32, shape) << ", " << name(format));
-        const std::vector<Tensor> x = operands(norm, f32, shape);
-        const std::vector<Tensor> expected = results(norm, x, {format, format, format});
+        INFO(norm_label(norm, f32, shape) << ", " << name(format));
+        const std::vector<Tensor> x = norm_operands(norm, f32, shape);
+        const std::vector<Tensor> expected = norm_results(norm, x, {format, format, format});
         for (const MemoryFormat residual : {kLast, kRows})
           for (const MemoryFormat g : {kLast, kRows})
-            CHECK(same_bits(results(norm, x, {format, residual, g}), expected));
+            CHECK(same_bits(norm_results(norm, x, {format, residual, g}), expected));
       }
 }
 
 TEST_CASE("batch norms of channels-last images with gaps return dense results", "[ops]") {
   manual_seed(34);
   for (const Norm& norm : all_norms()) {
-    INFO(label(norm, f32, {3, 5, 4, 6}));
-    std::vector<Tensor> x = operands(norm, f32, {3, 5, 4, 6});
-    const std::vector<Tensor> expected = results(norm, x, {kLast, kLast, kLast});
+    INFO(norm_label(norm, f32, {3, 5, 4, 6}));
+    std::vector<Tensor> x = norm_operands(norm, f32, {3, 5, 4, 6});
+    const std::vector<Tensor> expected = norm_results(norm, x, {kLast, kLast, kLast});
     Tensor wide = zeros({3, 8, 4, 6}, {.device = x[0].device()}).to(kLast);
     wide.narrow(1, 2, 5).copy_(x[0]);
     x[0] = wide.narrow(1, 2, 5).requires_grad_();
@@ -173,8 +174,8 @@ TEST_CASE("batch_norm_relu of channels-last images has the bits of the separate 
   for (const bool residual : {false, true})
     for (const DType dtype : {f32, f16}) {
       const Norm norm{true, residual, true};
-      INFO(label(norm, dtype, {3, 5, 7, 6}));
-      std::vector<Tensor> x = operands(norm, dtype, {3, 5, 7, 6});
+      INFO(norm_label(norm, dtype, {3, 5, 7, 6}));
+      std::vector<Tensor> x = norm_operands(norm, dtype, {3, 5, 7, 6});
       for (Tensor& t : x) t = (t.dim() == 4 ? t.to(kLast) : t).requires_grad_();
       const Tensor joined = norm(x, norm.options(x, {}, {}));
       const Tensor normal = batch_norm(x[0], norm.options(x, {}, {}));
@@ -190,8 +191,8 @@ TEST_CASE("derivatives of batch norms of channels-last images agree with finite 
   manual_seed(36);
   for (const Norm& norm : all_norms())
     for (const Shape& shape : {Shape{2, 3, 2, 2}, Shape{2, 2, 1, 3, 2}}) {
-      INFO(label(norm, f64, shape));
-      std::vector<Tensor> x = operands(norm, f64, shape);
+      INFO(norm_label(norm, f64, shape));
+      std::vector<Tensor> x = norm_operands(norm, f64, shape);
       for (Tensor& t : x) t = t.to(f64);
       x[0] = x[0].to(kLast);
       if (norm.residual) x[3] = x[3].to(kLast);

@@ -14,21 +14,21 @@ using namespace cases::joined;
 
 namespace {
 
-struct Setting {
+struct NormSetting {
   bool training = true, affine = true, residual = false;
 };
 
-const std::vector<Setting> kSettings{
+const std::vector<NormSetting> kSettings{
     {true, true, false},  {true, true, true},  {true, false, false}, {true, false, true},
     {false, true, false}, {false, true, true}, {false, false, false}};
 
 /** Operands for the fused op or for the separate ops, with their own running statistics. */
-struct Operands {
+struct BatchNormOperands {
   Tensor x, residual, weight, bias, mean, var, batches;
-  Setting setting;
+  NormSetting setting;
   double eps = 1e-5;
 
-  Operands(DType dtype, const Shape& shape, const Setting& its)
+  BatchNormOperands(DType dtype, const Shape& shape, const NormSetting& its)
       : x(leaf(shape, dtype, 2)), setting(its) {
     const Shape channels{shape[1]};
     const DType wide = dtype == f64 ? f64 : f32;
@@ -81,11 +81,11 @@ TEST_CASE("batch_norm_relu has the bits of the separate ops", "[ops]") {
   for (const DType dtype : {f64, f32, f16, bf16})
     for (const Shape& shape : {Shape{4, 3}, Shape{150, 35}, Shape{2, 3, 4}, Shape{3, 2, 5, 7},
                                Shape{2, 1, 1200}, Shape{0, 2, 3}})
-      for (const Setting& setting : kSettings) {
+      for (const NormSetting& setting : kSettings) {
         INFO(name(dtype) << ", " << str(shape) << (setting.training ? ", training" : ", evaluation")
                          << (setting.affine ? ", affine" : "")
                          << (setting.residual ? ", residual" : ""));
-        CHECK(Operands(dtype, shape, setting).agree());
+        CHECK(BatchNormOperands(dtype, shape, setting).agree());
       }
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("batch_norm_relu has the bits of the separate ops where a channel exce
     for (const bool residual : {false, true})
       for (const Shape& shape : {Shape{2, 2, 260, 256}, Shape{5000, 33}}) {
         INFO(name(dtype) << ", " << str(shape) << (residual ? ", residual" : ""));
-        CHECK(Operands(dtype, shape, {.residual = residual}).agree());
+        CHECK(BatchNormOperands(dtype, shape, {.residual = residual}).agree());
       }
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("batch_norm_relu rounds to 0 where the separate ops do", "[ops]") {
   for (const DType dtype : {f16, bf16, f32})
     for (const bool residual : {false, true}) {
       INFO(name(dtype) << (residual ? ", residual" : ""));
-      Operands o(dtype, {64, 3}, {.residual = residual});
+      BatchNormOperands o(dtype, {64, 3}, {.residual = residual});
       const double smallest = dtype == f16 ? 0x1p-24 : dtype == bf16 ? 0x1p-133 : 0x1p-149;
       o.weight.fill_(smallest);
       o.bias.fill_(smallest / 2);
@@ -115,7 +115,7 @@ TEST_CASE("batch_norm_relu rounds to 0 where the separate ops do", "[ops]") {
       const GradMode grads(true);
       CHECK(o.agree());
     }
-  Operands tie(f16, {2, 1, 2}, {});
+  BatchNormOperands tie(f16, {2, 1, 2}, {});
   tie.eps = 0;
   tie.x.copy_(tensor({1., -1, 1, -1}, {2, 1, 2}));
   tie.weight.fill_(0x1p-25);
@@ -131,7 +131,7 @@ TEST_CASE("batch_norm_relu rounds to 0 where the separate ops do", "[ops]") {
 TEST_CASE("batch_norm_relu propagates nan and infinity as relu does", "[ops]") {
   manual_seed(18);
   for (const DType dtype : {f32, f16}) {
-    Operands o(dtype, {6, 3, 2}, {.residual = true});
+    BatchNormOperands o(dtype, {6, 3, 2}, {.residual = true});
     {
       const NoGrad no_grad;
       o.x.select(1, 0).fill_(std::nan(""));
@@ -150,7 +150,7 @@ TEST_CASE("batch_norm_relu computes only the requested gradients", "[ops]") {
   manual_seed(19);
   for (const bool residual : {false, true})
     for (int wanted = 1; wanted < 16; ++wanted) {
-      Operands o(f16, {6, 5, 3}, {.residual = residual});
+      BatchNormOperands o(f16, {6, 5, 3}, {.residual = residual});
       const Tensor all[] = {o.x, o.weight, o.bias, o.residual};
       for (int i = 0; i < 4; ++i)
         if (all[i].defined()) all[i].requires_grad_((wanted >> i & 1) != 0);
@@ -162,8 +162,8 @@ TEST_CASE("batch_norm_relu computes only the requested gradients", "[ops]") {
 
 TEST_CASE("second gradients of batch_norm_relu match the separate ops", "[ops]") {
   manual_seed(20);
-  for (const Setting& setting : kSettings) {
-    const Operands o(f64, {4, 3, 2}, setting);
+  for (const NormSetting& setting : kSettings) {
+    const BatchNormOperands o(f64, {4, 3, 2}, setting);
     const auto second = [&](bool joined) {
       const BatchNormOptions options{.running_mean = o.mean.clone(),
                                      .running_var = o.var.clone(),
@@ -191,10 +191,10 @@ TEST_CASE("second gradients of batch_norm_relu match the separate ops", "[ops]")
 
 TEST_CASE("batch_norm_relu saves its result and not its residual", "[ops]") {
   manual_seed(21);
-  const auto through = [](const Operands& o) {
+  const auto through = [](const BatchNormOperands& o) {
     return batch_norm_relu(o.x, {.weight = o.weight, .training = true}, o.residual);
   };
-  const Operands o(f32, {4, 3}, {.residual = true});
+  const BatchNormOperands o(f32, {4, 3}, {.residual = true});
   const std::vector<Tensor> expected = grad({sum(through(o))}, {o.x, o.residual});
   const Tensor unharmed = through(o);
   o.residual.detach().fill_(7);

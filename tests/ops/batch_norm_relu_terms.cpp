@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "../support/values.h"
 #include "joined.h"
 
 using namespace mezzo;
 using namespace cases::joined;
+using testing::kLast;
+using testing::kRows;
 
 namespace {
-
-constexpr MemoryFormat kRows = MemoryFormat::contiguous, kLast = MemoryFormat::channels_last;
 
 /** Returns numbers with few digits, of both signs. */
 Tensor scattered(const Shape& shape, DType dtype, int seed, MemoryFormat format = kRows) {
@@ -58,8 +59,8 @@ struct Block {
 using Reader = std::function<Tensor(const Tensor& y)>;
 
 /** Returns the gradients of the leaves, accumulated into leaves or not. */
-std::vector<Tensor> gradients(const Block& block, bool joined, const Reader& reader,
-                              bool accumulates = false) {
+std::vector<Tensor> block_gradients(const Block& block, bool joined, const Reader& reader,
+                                    bool accumulates = false) {
   const std::vector<Tensor> leaves = block.leaves();
   const Tensor z = reader(block.result(joined));
   const Tensor g = scattered(z.shape(), z.dtype(), 5, z.memory_format());
@@ -73,9 +74,10 @@ std::vector<Tensor> gradients(const Block& block, bool joined, const Reader& rea
   return all;
 }
 
-testing::Agreement agree(const Block& block, const Reader& reader, bool accumulates = false) {
-  return same_bits(gradients(block, true, reader, accumulates),
-                   gradients(block, false, reader, accumulates));
+testing::Agreement same_gradients(const Block& block, const Reader& reader,
+                                  bool accumulates = false) {
+  return same_bits(block_gradients(block, true, reader, accumulates),
+                   block_gradients(block, false, reader, accumulates));
 }
 
 /** Two consumers with gradients in memory of their own. */
@@ -91,19 +93,20 @@ TEST_CASE("batch_norm_relu adds two gradients of its result with the bits of the
             Shape{2, 8, 4, 4}, Shape{2, 16, 2, 2}, Shape{3, 2, 4}, Shape{2, 3, 2, 3, 4},
             Shape{0, 2, 3}, Shape{2, 1, 1200}}) {
         INFO(name(dtype) << " " << str(shape) << (training ? ", training" : ", evaluation"));
-        CHECK(agree(Block(shape, dtype, kRows, training), read_twice));
-        if (shape.rank() == 4) CHECK(agree(Block(shape, dtype, kLast, training), read_twice, true));
+        CHECK(same_gradients(Block(shape, dtype, kRows, training), read_twice));
+        if (shape.rank() == 4)
+          CHECK(same_gradients(Block(shape, dtype, kLast, training), read_twice, true));
       }
 }
 
 TEST_CASE("batch_norm_relu adds two gradients where a channel exceeds a block", "[ops]") {
   for (const DType dtype : {f32, f16, bf16}) {
     INFO(name(dtype));
-    CHECK(agree(Block({4100, 256}, dtype), read_twice));  // rows of packs
+    CHECK(same_gradients(Block({4100, 256}, dtype), read_twice));  // rows of packs
   }
-  CHECK(agree(Block({2, 2, 260, 256}, f16), read_twice));         // packs
-  CHECK(agree(Block({1, 2, 230, 290}, bf16), read_twice, true));  // half packs
-  CHECK(agree(Block({5000, 33}, f16), read_twice));               // neither
+  CHECK(same_gradients(Block({2, 2, 260, 256}, f16), read_twice));         // packs
+  CHECK(same_gradients(Block({1, 2, 230, 290}, bf16), read_twice, true));  // half packs
+  CHECK(same_gradients(Block({5000, 33}, f16), read_twice));               // neither
 }
 
 TEST_CASE("batch_norm_relu adds two gradients as accurately as f64 does", "[ops]") {
@@ -115,8 +118,8 @@ TEST_CASE("batch_norm_relu adds two gradients as accurately as f64 does", "[ops]
   wide.weight = low.weight.to(f64).requires_grad_();
   wide.bias = low.bias.to(f64).requires_grad_();
   const GradMode grads(true);
-  const std::vector<Tensor> got = gradients(low, true, read_twice),
-                            expected = gradients(wide, false, read_twice);
+  const std::vector<Tensor> got = block_gradients(low, true, read_twice),
+                            expected = block_gradients(wide, false, read_twice);
   for (std::size_t i = 0; i < got.size(); ++i)
     CHECK(cases::difference(cases::to_array(got[i]), cases::to_array(expected[i]), {1e-5, 1e-5}) ==
           "");
@@ -154,8 +157,8 @@ TEST_CASE("batch_norm_relu adds gradients of any number of consumers, layout and
       for (const auto& [what, reader] : readers) {
         INFO(name(dtype) << ", " << what << (format == kLast ? ", channels-last" : ""));
         const Block block({3, 8, 5, 4}, dtype, format);
-        CHECK(agree(block, reader));
-        CHECK(agree(block, reader, true));
+        CHECK(same_gradients(block, reader));
+        CHECK(same_gradients(block, reader, true));
       }
 }
 
@@ -186,14 +189,14 @@ TEST_CASE("hooks and requests see the sum of the gradients of batch_norm_relu", 
         });
         return read_twice(y);
       };
-      for (const Tensor& g : gradients(block, joined, with_hook)) all.push_back(g);
+      for (const Tensor& g : block_gradients(block, joined, with_hook)) all.push_back(g);
       Tensor retained;
       const Reader retaining = [&](const Tensor& y) {
         retained = y;
         y.retain_grad();
         return read_twice(y);
       };
-      for (const Tensor& g : gradients(block, joined, retaining, true)) all.push_back(g);
+      for (const Tensor& g : block_gradients(block, joined, retaining, true)) all.push_back(g);
       all.push_back(retained.grad());
       const Tensor y = block.result(joined), z = read_twice(y);
       const Tensor seed = scattered(z.shape(), dtype, 9);
@@ -218,7 +221,7 @@ TEST_CASE("hooks and requests see the sum of the gradients of batch_norm_relu", 
         });
         return a + b;
       };
-      for (const Tensor& g : gradients(block, is_joined, reader)) all.push_back(g);
+      for (const Tensor& g : block_gradients(block, is_joined, reader)) all.push_back(g);
       return all;
     };
     CHECK(late(true).size() == 5);
@@ -232,7 +235,7 @@ TEST_CASE("batch_norm_relu adds two gradients for frozen operands", "[ops]") {
     const Tensor all[] = {block.x, block.weight, block.bias, block.residual};
     for (int i = 0; i < 4; ++i) all[i].requires_grad_((wanted >> i & 1) != 0);
     INFO("wanted " << wanted);
-    CHECK(agree(block, read_twice));
+    CHECK(same_gradients(block, read_twice));
   }
 }
 

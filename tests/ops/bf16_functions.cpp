@@ -22,12 +22,12 @@ using testing::within_one_step;
 
 namespace {
 
-struct Function {
+struct NamedFunction {
   std::string name;
   Tensor (*apply)(const Tensor&);
 };
 
-const std::vector<Function> kFunctions{
+const std::vector<NamedFunction> kNamedFunctions{
     {"exp", [](const Tensor& x) { return exp(x); }},
     {"log", [](const Tensor& x) { return log(x); }},
     {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
@@ -51,12 +51,12 @@ Tensor numbers(float low, float high) {
 }
 
 /** Returns the results for a copy of x on the test's device. */
-Tensor results(const Function& function, const Tensor& x) {
+Tensor function_results(const NamedFunction& function, const Tensor& x) {
   return function.apply(x.to(test_device())).to(cpu);
 }
 
 /** Returns the results of f32, rounded. */
-Tensor rounded(const Function& function, const Tensor& x) {
+Tensor rounded(const NamedFunction& function, const Tensor& x) {
   return function.apply(x.to(f32)).to(bf16);
 }
 
@@ -66,25 +66,26 @@ TEST_CASE("functions of bf16 numbers round the results of f32", "[elementwise][b
   constexpr float kInf = std::numeric_limits<float>::infinity();
   const Tensor sets[] = {numbers(-kInf, kInf),         numbers(-9.5f, 9.5f), numbers(-87, 87),
                          numbers(0x1p-126f, 0x1p127f), numbers(1, kInf),     numbers(-kInf, -9)};
-  for (const Function& function : kFunctions)
+  for (const NamedFunction& function : kNamedFunctions)
     for (const Tensor& x : sets) {
       INFO(function.name << ", " << x.numel() << " numbers from " << x[0].item<float>());
-      const Agreement in_order = within_one_step(results(function, x), rounded(function, x), x);
+      const Agreement in_order =
+          within_one_step(function_results(function, x), rounded(function, x), x);
       CHECK(in_order);
       if (in_order.text.find("within one step") == 0)
         std::cout << function.name << ": " << in_order.text << "\n";
       const Tensor mixed = x[randperm(x.numel())];
-      CHECK(within_one_step(results(function, mixed), rounded(function, mixed), mixed));
+      CHECK(within_one_step(function_results(function, mixed), rounded(function, mixed), mixed));
     }
 }
 
 TEST_CASE("nan and numbers out of range do not change their neighbours", "[elementwise][bf16]") {
   manual_seed(3);
-  for (const Function& function : kFunctions)
+  for (const NamedFunction& function : kNamedFunctions)
     for (const float other : {std::numeric_limits<float>::quiet_NaN(), -200.0f, 200.0f, 0.0f}) {
-      const Tensor x = (abs(randn({3000})) + 0.01).to(bf16), y = results(function, x);
+      const Tensor x = (abs(randn({3000})) + 0.01).to(bf16), y = function_results(function, x);
       x[1500].fill_(other);
-      const Tensor z = results(function, x);
+      const Tensor z = function_results(function, x);
       INFO(function.name << " with " << other);
       CHECK(same_bits(z.slice(0, 0, 1500), y.slice(0, 0, 1500)));
       CHECK(same_bits(z.slice(0, 1501, 3000), y.slice(0, 1501, 3000)));

@@ -11,22 +11,22 @@ using testing::same_bits;
 
 namespace {
 
-struct Function {
+struct LoopFunction {
   const char* name;
   Tensor (*apply)(const Tensor&);
 };
-constexpr Function kFunctions[] = {{"exp", [](const Tensor& x) { return exp(x); }},
-                                   {"log", [](const Tensor& x) { return log(x); }},
-                                   {"sqrt", [](const Tensor& x) { return sqrt(x); }},
-                                   {"tanh", [](const Tensor& x) { return tanh(x); }},
-                                   {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
-                                   {"silu", [](const Tensor& x) { return silu(x); }},
-                                   {"gelu", [](const Tensor& x) { return gelu(x); }},
-                                   {"relu", [](const Tensor& x) { return relu(x); }}};
+constexpr LoopFunction kLoopFunctions[] = {{"exp", [](const Tensor& x) { return exp(x); }},
+                                           {"log", [](const Tensor& x) { return log(x); }},
+                                           {"sqrt", [](const Tensor& x) { return sqrt(x); }},
+                                           {"tanh", [](const Tensor& x) { return tanh(x); }},
+                                           {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
+                                           {"silu", [](const Tensor& x) { return silu(x); }},
+                                           {"gelu", [](const Tensor& x) { return gelu(x); }},
+                                           {"relu", [](const Tensor& x) { return relu(x); }}};
 /** Those whose gradient is a formula of x, not of the rounded result. */
-constexpr Function kOfX[] = {kFunctions[1], kFunctions[5], kFunctions[6]};
+constexpr LoopFunction kOfX[] = {kLoopFunctions[1], kLoopFunctions[5], kLoopFunctions[6]};
 
-Tensor gradient_of(const Function& f, const Tensor& values, const Tensor& seed) {
+Tensor gradient_of(const LoopFunction& f, const Tensor& values, const Tensor& seed) {
   Tensor x = values.clone();
   x.requires_grad_();
   f.apply(x).backward(seed);
@@ -55,7 +55,7 @@ TEST_CASE("every bf16 value gives the rounded result of its f32 value", "[ops]")
   for (std::uint32_t i = 0; i < 65536; ++i)
     all.data<BFloat16>()[i].bits = static_cast<std::uint16_t>(i);
   const Tensor wide = all.to(DType::f32);
-  for (const Function& f : kFunctions) {
+  for (const LoopFunction& f : kLoopFunctions) {
     CAPTURE(f.name);
     CHECK(
         same_bits(without_nan_sign(f.apply(all)), without_nan_sign(f.apply(wide).to(DType::bf16))));
@@ -65,7 +65,7 @@ TEST_CASE("every bf16 value gives the rounded result of its f32 value", "[ops]")
 TEST_CASE("gradients of bf16 operands are the rounded ones of f32 operands", "[ops]") {
   const Tensor x = with_infinity(randn({4096}) * 30.0).to(DType::bf16);
   const Tensor seed = randn({4096}).to(DType::bf16);
-  for (const Function& f : kOfX) {
+  for (const LoopFunction& f : kOfX) {
     CAPTURE(f.name);
     const Tensor wide = gradient_of(f, x.to(DType::f32), seed.to(DType::f32));
     CHECK(same_bits(gradient_of(f, x, seed), wide.to(DType::bf16)));
@@ -99,7 +99,7 @@ TEST_CASE("an infinity does not change the bits of its neighbours' results", "[o
   const auto check = [](const Tensor& a, const Tensor& b) {
     CHECK(same_bits(a.narrow(0, 1, 1023).clone(), b.narrow(0, 1, 1023).clone()));
   };
-  for (const Function& f : kFunctions) {
+  for (const LoopFunction& f : kLoopFunctions) {
     CAPTURE(f.name);
     check(f.apply(x), f.apply(other));
     check(gradient_of(f, x, seed), gradient_of(f, other, seed));

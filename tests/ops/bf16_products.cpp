@@ -5,30 +5,29 @@
 #include <cmath>
 #include <functional>
 #include <iostream>
-#include <limits>
 
 #include "../support/catch.h"
 #include "../support/exact_products.h"
+#include "../support/values.h"
 #include "samples.h"
 
 using namespace mezzo;
 using cases::same_bits;
+using testing::kInf;
+using testing::kNan;
 
 namespace {
 
 using Vector = std::vector<double>;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 Tensor low(const Vector& values, const Shape& shape) {
   return tensor(values, shape, {.dtype = bf16});
 }
 
-Vector drawn(std::int64_t n) { return randn({n}).to(bf16).to(f64).to_vector<double>(); }
+Vector drawn_vector(std::int64_t n) { return randn({n}).to(bf16).to(f64).to_vector<double>(); }
 
 /** Returns the sums of a[i] b[i]: row i of a matrix product with one column. */
-double product(const Vector& a, const Vector& b, bool exact) {
+double bf16_product(const Vector& a, const Vector& b, bool exact) {
   const ExactProducts scope(exact);
   const auto n = static_cast<std::int64_t>(a.size());
   // 17 rows and 33 columns fill several register blocks; the element looked at is in the last.
@@ -53,7 +52,7 @@ struct ZeroSum {
 };
 
 Vector graded(std::int64_t n, double ratio) {
-  Vector x = drawn(n);
+  Vector x = drawn_vector(n);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = low({x[i] * std::pow(ratio, static_cast<double>(i) / static_cast<double>(n))}, {1})
                .item<double>();
@@ -74,11 +73,12 @@ TEST_CASE("sums of 4096 bf16 products have at most twice the error of f32 sums",
   double error = 0, error_in_f32 = 0;
   for (int round = 0; round < 40; ++round)
     for (const double ratio : {1.0, 1e6, 1e-6}) {
-      const ZeroSum sum(graded(2048, ratio), round % 2 == 0 ? drawn(2048) : graded(2048, ratio));
+      const ZeroSum sum(graded(2048, ratio),
+                        round % 2 == 0 ? drawn_vector(2048) : graded(2048, ratio));
       double magnitude = 0;
       for (std::size_t i = 0; i < sum.a.size(); ++i) magnitude += std::abs(sum.a[i] * sum.b[i]);
-      error = std::max(error, std::abs(product(sum.a, sum.b, false)) / magnitude);
-      error_in_f32 = std::max(error_in_f32, std::abs(product(sum.a, sum.b, true)) / magnitude);
+      error = std::max(error, std::abs(bf16_product(sum.a, sum.b, false)) / magnitude);
+      error_in_f32 = std::max(error_in_f32, std::abs(bf16_product(sum.a, sum.b, true)) / magnitude);
     }
   CAPTURE(error, error_in_f32);
   CHECK(error > 0);
@@ -183,7 +183,7 @@ TEST_CASE("bf16 products of nan and inf are those of f32 arithmetic", "[bf16_pro
         x[10 + (i + shift) % a.size()] = a[i];
         y[10 + (i + shift) % a.size()] = b[i];
       }
-      const double got = product(x, y, false), expected = product(x, y, true);
+      const double got = bf16_product(x, y, false), expected = bf16_product(x, y, true);
       CAPTURE(got, expected, shift);
       CHECK(same_kind(expected, got));
     }
@@ -210,7 +210,7 @@ TEST_CASE("magnitudes below 2^-126 count as zero where the CPU multiplies bf16",
   const auto of = [](double a, double b, bool exact) {
     Vector x(40, 0), y(40, 0);
     x[3] = a, y[3] = b;
-    return product(x, y, exact);
+    return bf16_product(x, y, exact);
   };
   CHECK(of(tiny, 1, false) == expected);
   CHECK(of(std::ldexp(1.0, -70), std::ldexp(1.0, -60), false) == expected);

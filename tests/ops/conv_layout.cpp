@@ -3,14 +3,15 @@
 #include <mezzo.h>
 
 #include "../support/catch.h"
+#include "../support/values.h"
 #include "joined.h"
 
 using namespace mezzo;
 using namespace cases::joined;
+using testing::kLast;
+using testing::kRows;
 
 namespace {
-
-constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
 
 /** A convolution, or a transposed one, and the shapes of its operands. */
 struct Problem {

@@ -15,8 +15,8 @@ namespace {
 /** Computes y from converted weights, and the gradients of all leaves. With `watched`, a hook reads
  *  the gradients of the conversions, so that they are computed in 16 bits. */
 template <class F>
-std::vector<Tensor> gradients(const std::vector<Tensor>& weights, const Tensor& x, DType dtype,
-                              bool watched, F&& apply) {
+std::vector<Tensor> weight_gradients(const std::vector<Tensor>& weights, const Tensor& x,
+                                     DType dtype, bool watched, F&& apply) {
   for (const Tensor& weight : weights) weight.set_grad({});
   x.set_grad({});
   std::vector<Tensor> low;
@@ -35,10 +35,11 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& weights, const Tensor& 
   return found;
 }
 
-template <class F> void compare(const std::vector<Tensor>& weights, const Tensor& x, F&& apply) {
+template <class F>
+void compare_watched(const std::vector<Tensor>& weights, const Tensor& x, F&& apply) {
   const DType dtype = x.dtype();
-  const std::vector<Tensor> plain = gradients(weights, x, dtype, false, apply),
-                            watched = gradients(weights, x, dtype, true, apply);
+  const std::vector<Tensor> plain = weight_gradients(weights, x, dtype, false, apply),
+                            watched = weight_gradients(weights, x, dtype, true, apply);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     INFO("gradient " << i);
     CHECK(plain[i].dtype() == (i == 0 ? dtype : f32));
@@ -61,8 +62,8 @@ TEST_CASE("converted weights of linear layers get rounded gradients in f32", "[o
       const auto once = [](const Tensor& z, const std::vector<Tensor>& w) {
         return mlp(linear(z, w[0], w[2]), {w[1]}, {w[2]});
       };
-      compare(weights, x, once);
-      compare(weights, x, [&](const Tensor& z, const std::vector<Tensor>& w) {
+      compare_watched(weights, x, once);
+      compare_watched(weights, x, [&](const Tensor& z, const std::vector<Tensor>& w) {
         return once(z, w) + linear(z, w[0], w[2]) + linear(z, w[0]);
       });
     }
@@ -81,12 +82,12 @@ TEST_CASE("converted weights of convolutions get rounded gradients in f32", "[op
         };
         const Tensor x = in_format({batch, in, pixels, pixels}, dtype, 3);
         const std::vector<Tensor> weights{in_format({out, in, 3, 3}, f32, 1), leaf({out}, f32, 1)};
-        compare(weights, x, [](const Tensor& z, const std::vector<Tensor>& w) {
+        compare_watched(weights, x, [](const Tensor& z, const std::vector<Tensor>& w) {
           return conv2d(z, w[0], w[1], {.padding = 1});
         });
         const std::vector<Tensor> transposed{in_format({in, out, 3, 3}, f32, 1),
                                              leaf({out}, f32, 1)};
-        compare(transposed, x, [](const Tensor& z, const std::vector<Tensor>& w) {
+        compare_watched(transposed, x, [](const Tensor& z, const std::vector<Tensor>& w) {
           return conv_transpose2d(z, w[0], w[1], {.stride = 2});
         });
       }

@@ -1,21 +1,20 @@
 // The ops on matrices: reconstruction at larger sizes, degenerate matrices, bad input, casts, and
 // the number of threads.
 #include <cmath>
-#include <limits>
 
 #include "../support/catch.h"
 #include "../support/throws.h"
+#include "../support/values.h"
 #include "samples.h"
 
 using namespace mezzo;
 using linalg::QrMode;
+using testing::kInf;
+using testing::kNan;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-Tensor drawn(const Shape& shape, DType dtype = f64) {
+Tensor drawn_matrix(const Shape& shape, DType dtype = f64) {
   manual_seed(7);
   return randn(shape, {.dtype = dtype, .device = cases::test_device()});
 }
@@ -31,14 +30,15 @@ Tensor identity(const Tensor& x, std::int64_t n) {
 }
 
 /** Returns the largest |a - b|, in units of the dtype's rounding. */
-double distance(const Tensor& a, const Tensor& b) {
+double epsilons_apart(const Tensor& a, const Tensor& b) {
   const double epsilon = a.dtype() == f32 ? 0x1p-23 : 0x1p-52;
   return max(abs(a - b)).item() / epsilon;
 }
 
 void check_orthonormal(const Tensor& columns) {
   const Tensor products = matmul(transposed(columns), columns);
-  CHECK(distance(products, identity(columns, columns.size(-1)).expand(products.shape())) < 200);
+  CHECK(epsilons_apart(products, identity(columns, columns.size(-1)).expand(products.shape())) <
+        200);
 }
 
 }  // namespace
@@ -48,35 +48,36 @@ TEST_CASE("decompositions of any size reconstruct the matrix", "[linalg]") {
     for (const auto& [m, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{
              {1, 1}, {2, 5}, {7, 7}, {17, 9}, {33, 65}, {65, 65}, {100, 3}}) {
       INFO(m << " by " << n << " in " << name(dtype));
-      const Tensor x = drawn({2, m, n}, dtype);
+      const Tensor x = drawn_matrix({2, m, n}, dtype);
       const double bound = 100 * static_cast<double>(std::max(m, n));
       for (const bool full : {false, true}) {
         const auto [u, s, vh] = linalg::svd(x, {.full_matrices = full});
         const std::int64_t k = std::min(m, n);
         check_orthonormal(u);
         check_orthonormal(transposed(vh));
-        CHECK(distance(matmul(u.narrow(-1, 0, k) * s.unsqueeze(-2), vh.narrow(-2, 0, k)), x) <
+        CHECK(epsilons_apart(matmul(u.narrow(-1, 0, k) * s.unsqueeze(-2), vh.narrow(-2, 0, k)), x) <
               bound);
         const auto [q, r] = linalg::qr(x, {.mode = full ? QrMode::complete : QrMode::reduced});
         check_orthonormal(q);
-        CHECK(distance(matmul(q, r), x) < bound);
+        CHECK(epsilons_apart(matmul(q, r), x) < bound);
         CHECK(equal(triu(r), r));
       }
       const Tensor y = linalg::pinv(x);
-      CHECK(distance(matmul(matmul(x, y), x), x) < 10 * bound);
+      CHECK(epsilons_apart(matmul(matmul(x, y), x), x) < 10 * bound);
       if (m != n) continue;
-      CHECK(distance(matmul(x, linalg::inv(x)), identity(x, n).expand(x.shape())) < 1e5 * bound);
-      CHECK(distance(matmul(x, linalg::solve(x, x)), x) < 1e4 * bound);
+      CHECK(epsilons_apart(matmul(x, linalg::inv(x)), identity(x, n).expand(x.shape())) <
+            1e5 * bound);
+      CHECK(epsilons_apart(matmul(x, linalg::solve(x, x)), x) < 1e4 * bound);
       const Tensor symmetric = x + transposed(x);
       const auto [values, vectors] = linalg::eigh(symmetric);
       check_orthonormal(vectors);
-      CHECK(distance(matmul(vectors * values.unsqueeze(-2), transposed(vectors)), symmetric) <
+      CHECK(epsilons_apart(matmul(vectors * values.unsqueeze(-2), transposed(vectors)), symmetric) <
             bound);
       const Tensor definite = matmul(x, transposed(x)) + identity(x, n);
       const Tensor l = linalg::cholesky(definite);
-      CHECK(distance(matmul(l, transposed(l)), definite) < 10 * bound);
+      CHECK(epsilons_apart(matmul(l, transposed(l)), definite) < 10 * bound);
       const auto [sign, logabsdet] = linalg::slogdet(definite);
-      CHECK(distance(logabsdet, 2 * sum(log(l.diagonal(0, -2, -1)), -1)) < bound);
+      CHECK(epsilons_apart(logabsdet, 2 * sum(log(l.diagonal(0, -2, -1)), -1)) < bound);
       CHECK(equal(sign, ones_like(sign)));
     }
 }
@@ -86,7 +87,7 @@ TEST_CASE("determinants have gradients at singular matrices", "[linalg]") {
   const Tensor x = matrix({1, 2, 2, 4}, {2, 2}).requires_grad_();
   const Tensor y = linalg::det(x);
   CHECK(std::abs(y.item()) < 1e-15);
-  CHECK(distance(grad({y}, {x})[0], matrix({4, -2, -2, 1}, {2, 2})) < 20);
+  CHECK(epsilons_apart(grad({y}, {x})[0], matrix({4, -2, -2, 1}, {2, 2})) < 20);
   const Tensor zero = matrix(std::vector<double>(9, 0), {3, 3}).requires_grad_();
   CHECK(equal(grad({linalg::det(zero)}, {zero})[0], zeros_like(zero)));
   const auto twice = [](const Tensor& at) {
@@ -128,13 +129,13 @@ TEST_CASE("gradients of vectors are refused where they would be garbage", "[lina
   CHECK_THROWS_WITH_AS_TEXT(grad({sum(linalg::svd(flat, {false}).U)}, {flat}), ValueError,
                             "a singular value is zero to rounding");
   CHECK_THROWS_WITH_AS_TEXT(grad({sum(linalg::qr(flat).Q)}, {flat}), ValueError, "qr: ");
-  const Tensor tall = drawn({4, 2}).requires_grad_();
+  const Tensor tall = drawn_matrix({4, 2}).requires_grad_();
   CHECK_THROWS_WITH_AS_TEXT(grad({sum(linalg::svd(tall).U)}, {tall}), ValueError,
                             "singular vectors beyond the singular values");
   CHECK_THROWS_WITH_AS_TEXT(grad({sum(linalg::qr(tall, {QrMode::complete}).R)}, {tall}),
                             Unsupported, "use QrMode::reduced");
   // Rotated, equal eigenvalues differ by rounding errors.
-  const Tensor q = linalg::qr(drawn({3, 3})).Q;
+  const Tensor q = linalg::qr(drawn_matrix({3, 3})).Q;
   const Tensor rotated = matmul(q * matrix({1, 1, 2}, {3}), transposed(q)).requires_grad_();
   CHECK_THROWS_WITH_AS_TEXT(grad({sum(linalg::eigh(rotated).eigenvectors)}, {rotated}), ValueError,
                             "two eigenvalues are equal to rounding");
@@ -142,15 +143,15 @@ TEST_CASE("gradients of vectors are refused where they would be garbage", "[lina
 
 TEST_CASE("values alone have gradients at equal values", "[linalg]") {
   const Tensor x = (identity(matrix({0}, {1}), 3) * 2.0).requires_grad_();
-  CHECK(distance(grad({sum(linalg::eigvalsh(x))}, {x})[0], identity(x, 3)) < 4);
-  CHECK(distance(grad({linalg::matrix_norm(x, "nuc")}, {x})[0], identity(x, 3)) < 4);
-  CHECK(distance(grad({linalg::matrix_norm(x, 2)}, {x})[0], identity(x, 3) / 3.0) < 4);
-  CHECK(distance(grad({sum(linalg::pinv(x).diagonal())}, {x})[0], identity(x, 3) / -4.0) < 4);
+  CHECK(epsilons_apart(grad({sum(linalg::eigvalsh(x))}, {x})[0], identity(x, 3)) < 4);
+  CHECK(epsilons_apart(grad({linalg::matrix_norm(x, "nuc")}, {x})[0], identity(x, 3)) < 4);
+  CHECK(epsilons_apart(grad({linalg::matrix_norm(x, 2)}, {x})[0], identity(x, 3) / 3.0) < 4);
+  CHECK(epsilons_apart(grad({sum(linalg::pinv(x).diagonal())}, {x})[0], identity(x, 3) / -4.0) < 4);
 }
 
 TEST_CASE("pinv drops small singular values", "[linalg]") {
   const Tensor x = matrix({4, 0, 0, 1e-3}, {2, 2}), small = matrix({0.25, 0, 0, 0}, {2, 2});
-  CHECK(distance(linalg::pinv(x), matrix({0.25, 0, 0, 1e3}, {2, 2})) < 1e4);
+  CHECK(epsilons_apart(linalg::pinv(x), matrix({0.25, 0, 0, 1e3}, {2, 2})) < 1e4);
   CHECK(equal(linalg::pinv(x, {.rtol = 1e-3}), small));
   CHECK(equal(linalg::pinv(x, {.atol = 1e-2}), small));
   CHECK(equal(linalg::pinv(matrix({0, 0, 0, 0}, {2, 2})), zeros_like(small)));
@@ -178,7 +179,7 @@ TEST_CASE("matrices without elements", "[linalg]") {
 }
 
 TEST_CASE("bad matrices are refused", "[linalg]") {
-  const Tensor m = drawn({3, 4}), s = drawn({3, 3}), v = drawn({4});
+  const Tensor m = drawn_matrix({3, 4}), s = drawn_matrix({3, 3}), v = drawn_matrix({4});
   const Tensor holes = matrix({1, kNan, 0, 1}, {2, 2}), endless = matrix({1, 0, 0, kInf}, {2, 2});
   for (const auto& call : std::vector<Tensor (*)(const Tensor&)>{
            [](const Tensor& x) { return linalg::inv(x); },
@@ -205,10 +206,10 @@ TEST_CASE("bad matrices are refused", "[linalg]") {
   }
   CHECK_THROWS_WITH_AS_TEXT(linalg::cholesky(matrix({1, 2, 2, 1}, {2, 2})), ValueError,
                             "cholesky: the matrix is not positive definite");
-  CHECK_THROWS_WITH_AS_TEXT(linalg::solve(s, drawn({4, 2})), ShapeError, "numbers of rows");
+  CHECK_THROWS_WITH_AS_TEXT(linalg::solve(s, drawn_matrix({4, 2})), ShapeError, "numbers of rows");
   CHECK_THROWS_WITH_AS_TEXT(linalg::solve(s, s.to(f32)), DtypeError, "dtypes differ");
   CHECK_THROWS_WITH_AS_TEXT(linalg::solve(s, Tensor{}), ValueError, "undefined");
-  CHECK_THROWS_AS(linalg::solve(drawn({2, 3, 3}), drawn({5, 3, 1})), ShapeError);
+  CHECK_THROWS_AS(linalg::solve(drawn_matrix({2, 3, 3}), drawn_matrix({5, 3, 1})), ShapeError);
   CHECK_THROWS_WITH_AS_TEXT(linalg::eigh(s, {.UPLO = 'l'}), ValueError, "expected 'L' or 'U'");
   CHECK_THROWS_WITH_AS_TEXT(linalg::pinv(m, {.rtol = -1}), ValueError, "rtol is negative");
   CHECK_THROWS_WITH_AS_TEXT(linalg::pinv(m, {.atol = kNan}), ValueError, "atol is negative or nan");
@@ -223,7 +224,7 @@ TEST_CASE("right-hand sides and incoming gradients may hold nan and infinity", "
 }
 
 TEST_CASE("autocast computes on matrices in f32", "[linalg]") {
-  const Tensor half = drawn({3, 3}, f32).to(f16), wide = half.to(f32);
+  const Tensor half = drawn_matrix({3, 3}, f32).to(f16), wide = half.to(f32);
   const amp::autocast on({.dtype = f16});
   CHECK(cases::same_bits(linalg::inv(half), linalg::inv(wide)));
   CHECK(cases::same_bits(linalg::solve(half, half), linalg::solve(wide, wide)));
@@ -231,7 +232,7 @@ TEST_CASE("autocast computes on matrices in f32", "[linalg]") {
 }
 
 TEST_CASE("batches have the same bits on any number of threads", "[linalg]") {
-  const Tensor x = drawn({9, 20, 20}), symmetric = matmul(x, transposed(x));
+  const Tensor x = drawn_matrix({9, 20, 20}), symmetric = matmul(x, transposed(x));
   const auto results = [&] {
     return std::vector<Tensor>{linalg::inv(x),
                                linalg::det(x),

@@ -1,42 +1,22 @@
 // Values at the edges of a dtype's range: infinite scores, sums of powers that overflow or
 // underflow although the result does not, statistics that 16 bits cannot hold.
 #include <cmath>
-#include <limits>
 
 #include "../support/catch.h"
-#include "samples.h"
+#include "edges.h"
 
 using namespace mezzo;
 using cases::test_device;
+using edges::check_near;
+using edges::made;
+using edges::Values;
+using edges::values;
+using testing::kInf;
+using testing::kNan;
 
 namespace {
 
-using Values = std::vector<double>;
 using List = const std::vector<Tensor>&;
-
-constexpr double kInf = std::numeric_limits<double>::infinity(),
-                 kNan = std::numeric_limits<double>::quiet_NaN();
-
-Tensor made(const Values& values, DType dtype = f32) {
-  return tensor(values, {.dtype = dtype, .device = test_device()});
-}
-Tensor made(const Values& values, const Shape& shape, DType dtype = f32) {
-  return tensor(values, shape, {.dtype = dtype, .device = test_device()});
-}
-
-Values values(const Tensor& x) { return x.detach().to(cpu).to_vector<double>(); }
-
-/** Checks values to a relative error. */
-void check_near(const Tensor& x, const Values& expected, double error) {
-  const Values got = values(x);
-  REQUIRE(got.size() == expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    INFO("element " << i << " is " << got[i] << ", expected " << expected[i]);
-    const double e = expected[i];
-    CHECK((got[i] == e || (std::isnan(got[i]) && std::isnan(e)) ||
-           std::fabs(got[i] - e) <= error * std::fabs(e)));
-  }
-}
 
 /** Checks f(x) and the gradient of its sum, by the fused kernels and with a graph. */
 template <class F>
@@ -59,7 +39,7 @@ template <class F> Tensor second(F&& f, const Tensor& x, const Values& weight) {
 }
 
 /** Returns the error of one rounding to a dtype, with room for a few more. */
-double error_of(DType dtype) {
+double rounding_error(DType dtype) {
   return dtype == f16 ? 1e-3 : dtype == bf16 ? 8e-3 : dtype == f64 ? 1e-12 : 1e-6;
 }
 
@@ -81,7 +61,7 @@ TEST_CASE("cross entropies of infinite scores are 0 or inf, with finite gradient
         return binary_cross_entropy_with_logits(at, t, all);
       };
     };
-    const double error = 10 * error_of(dtype);
+    const double error = 10 * rounding_error(dtype);
     check_with_gradient(loss({}), x, losses, slopes, error);
     check_with_gradient(loss({.pos_weight = made({1}, dtype)}), x, losses, slopes, error);
     check_with_gradient(loss({.pos_weight = made({0}, dtype)}), x, {0, 0, 0, 0, kInf, kInf, 0, 0},
@@ -177,7 +157,7 @@ TEST_CASE("kl_div of a negative target is nan", "[ops][edges]") {
     const Tensor t = made({-0.5, 0, 0.5}, dtype);
     const Tensor x = made({1, 1, 1}, dtype).requires_grad_();
     const Tensor y = kl_div(x, t, {.reduction = Reduction::none});
-    check_near(y, {kNan, 0, 0.5 * (std::log(0.5) - 1)}, error_of(dtype));
+    check_near(y, {kNan, 0, 0.5 * (std::log(0.5) - 1)}, rounding_error(dtype));
     check_near(grad(sum(y), x), {0.5, 0, -0.5}, 0);
   }
 }
@@ -188,7 +168,7 @@ TEST_CASE("gradients use a statistic before its rounding to 16 bits", "[ops][edg
   const auto log_sum = [](const Tensor& x) { return logsumexp(x, 0); };
   for (const DType dtype : {f16, bf16, f32, f64})
     for (const double at : {0.0, 1000.0, 3000.0, dtype == f16 ? 6e4 : 1e9}) {
-      const double third = 1.0 / 3, error = error_of(dtype);
+      const double third = 1.0 / 3, error = rounding_error(dtype);
       const Tensor x = made({at, at, at}, dtype).requires_grad_();
       INFO(name(dtype) << " at " << at);
       check_near(grad(log_sum(x), x), {third, third, third}, error);

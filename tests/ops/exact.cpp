@@ -39,7 +39,7 @@ class Draw {
   std::mt19937 random_;
 };
 
-Tensor leaf(const Array& x, DType dtype, bool transposed = false) {
+Tensor exact_leaf(const Array& x, DType dtype, bool transposed = false) {
   const cases::Layout layout = transposed ? cases::Layout::transposed : cases::Layout::contiguous;
   return cases::to_tensor(x, {}, dtype, layout).requires_grad_();
 }
@@ -54,7 +54,7 @@ cases::Agreement is_rounded(const Tensor& got, const Array& exact) {
 
 /** Returns the sums over r of a(i, r) b(r, j). */
 template <class A, class B>
-Array product(std::int64_t m, std::int64_t n, std::int64_t k, const A& a, const B& b) {
+Array exact_product(std::int64_t m, std::int64_t n, std::int64_t k, const A& a, const B& b) {
   Array out{{m, n}, {}};
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
@@ -139,7 +139,8 @@ Tensor convolve(const ConvShape& c, const Tensor& x, const Tensor& w) {
   return conv3d(x, w, {}, {.stride = s, .padding = p, .dilation = d, .groups = g});
 }
 
-Shape joined(std::initializer_list<std::int64_t> front, const std::vector<std::int64_t>& back) {
+Shape joined_shape(std::initializer_list<std::int64_t> front,
+                   const std::vector<std::int64_t>& back) {
   std::vector<std::int64_t> sizes(front);
   sizes.insert(sizes.end(), back.begin(), back.end());
   return Shape(std::span<const std::int64_t>(sizes));
@@ -164,17 +165,19 @@ TEST_CASE("matrix products of integers are exact, and their gradients", "[exact]
     const auto A = [&](std::int64_t i, std::int64_t j) { return a[i * k + j]; };
     const auto B = [&](std::int64_t i, std::int64_t j) { return b[i * n + j]; };
     const auto G = [&](std::int64_t i, std::int64_t j) { return g[i * n + j]; };
-    const Array y = product(m, n, k, A, B);
-    const Array da = product(m, k, n, G, [&](std::int64_t i, std::int64_t j) { return B(j, i); });
-    const Array db = product(k, n, m, [&](std::int64_t i, std::int64_t j) { return A(j, i); }, G);
+    const Array y = exact_product(m, n, k, A, B);
+    const Array da =
+        exact_product(m, k, n, G, [&](std::int64_t i, std::int64_t j) { return B(j, i); });
+    const Array db =
+        exact_product(k, n, m, [&](std::int64_t i, std::int64_t j) { return A(j, i); }, G);
     for (const DType dtype : kDTypes) {
       INFO("[" << m << "," << k << "] x [" << k << "," << n << "] " << name(dtype) << " " << ta
                << tb);
-      const Tensor left = leaf(a, dtype, ta), right = leaf(b, dtype, tb);
+      const Tensor left = exact_leaf(a, dtype, ta), right = exact_leaf(b, dtype, tb);
       const Tensor result = matmul(left, right);
       CHECK(is_rounded(result, y));
       const std::vector<Tensor> gradients =
-          grad({result}, {left, right}, {}, {leaf(g, dtype).detach()});
+          grad({result}, {left, right}, {}, {exact_leaf(g, dtype).detach()});
       CHECK(is_rounded(gradients[0], da));
       CHECK(is_rounded(gradients[1], db));
     }
@@ -189,9 +192,9 @@ TEST_CASE("convolutions of integers are exact, and their gradients", "[exact]") 
     const ConvShape c = draw_conv(draw, static_cast<std::size_t>(trial % 3) + 1);
     std::vector<std::int64_t> results;
     for (std::size_t d = 0; d < c.size.size(); ++d) results.push_back(c.result(d));
-    const Array x = draw.integers(joined({c.batch, c.in}, c.size));
-    const Array w = draw.integers(joined({c.out, c.in / c.groups}, c.kernel));
-    const Array g = draw.integers(joined({c.batch, c.out}, results));
+    const Array x = draw.integers(joined_shape({c.batch, c.in}, c.size));
+    const Array w = draw.integers(joined_shape({c.out, c.in / c.groups}, c.kernel));
+    const Array g = draw.integers(joined_shape({c.batch, c.out}, results));
     Array y = zeros_of(g.shape), dx = zeros_of(x.shape), dw = zeros_of(w.shape);
     for_each_term(c, [&](std::int64_t i, std::int64_t j, std::int64_t o) {
       at(y, o) += x[i] * w[j];
@@ -202,11 +205,11 @@ TEST_CASE("convolutions of integers are exact, and their gradients", "[exact]") 
       INFO(str(x.shape) << " with " << str(w.shape) << " " << name(dtype) << " stride " << c.stride
                         << " padding " << c.padding << " dilation " << c.dilation << " groups "
                         << c.groups);
-      const Tensor input = leaf(x, dtype, trial % 2 == 1), weight = leaf(w, dtype);
+      const Tensor input = exact_leaf(x, dtype, trial % 2 == 1), weight = exact_leaf(w, dtype);
       const Tensor result = convolve(c, input, weight);
       CHECK(is_rounded(result, y));
       const std::vector<Tensor> gradients =
-          grad({result}, {input, weight}, {}, {leaf(g, dtype).detach()});
+          grad({result}, {input, weight}, {}, {exact_leaf(g, dtype).detach()});
       CHECK(is_rounded(gradients[0], dx));
       CHECK(is_rounded(gradients[1], dw));
     }

@@ -40,7 +40,7 @@ void set_requires_grad(const Case& c, const std::vector<Tensor>& x) {
 }
 
 /** Returns the gradients of the floating operands for an incoming gradient in [-0.5, 1]. */
-std::vector<Tensor> gradients_of(const Case& c, const std::vector<Tensor>& x) {
+std::vector<Tensor> case_gradients(const Case& c, const std::vector<Tensor>& x) {
   set_requires_grad(c, x);
   std::vector<Tensor> outputs, seeds, wanted;
   for (const Tensor& y : c.call(x)) {
@@ -144,8 +144,8 @@ TEST_CASE("values and gradients do not depend on strides, and operands stay as t
         for (std::size_t o = 0; o < got.size(); ++o) check_same(got[o], expected[o]);
         for (std::size_t k = 0; k < x.size(); ++k) CHECK(same_bits(x[k], plain[k]));
         if (!c.gradients || !runs_here(c, Depth::gradients)) continue;
-        const std::vector<Tensor> g = gradients_of(c, x),
-                                  h = gradients_of(c, to_tensors(c, values, dtype));
+        const std::vector<Tensor> g = case_gradients(c, x),
+                                  h = case_gradients(c, to_tensors(c, values, dtype));
         for (std::size_t k = 0; k < g.size(); ++k) {
           REQUIRE(g[k].defined() == h[k].defined());
           if (g[k].defined()) check_same(g[k], h[k]);
@@ -194,7 +194,7 @@ TEST_CASE("fused and composite gradients agree", "[ops][sharded]") {
     if (!c.gradients || !c.second_order) return;
     INFO(label(c, s));
     const std::vector<Tensor> x = to_tensors(c, draw(c, s, true), f64);
-    const std::vector<Tensor> fused = gradients_of(c, x);
+    const std::vector<Tensor> fused = case_gradients(c, x);
     std::vector<Tensor> outputs, seeds, wanted;
     for (const Tensor& y : c.call(x)) {
       if (!y.requires_grad()) continue;
@@ -226,7 +226,7 @@ TEST_CASE("gradients in f32, f16 and bf16 have the operand's dtype and agree wit
       std::vector<Tensor> wide;
       for (std::size_t k = 0; k < x.size(); ++k)
         wide.push_back(is_floating(x[k].dtype()) ? x[k].detach().to(f64) : x[k]);
-      const std::vector<Tensor> got = gradients_of(c, x), expected = gradients_of(c, wide);
+      const std::vector<Tensor> got = case_gradients(c, x), expected = case_gradients(c, wide);
       std::size_t next = 0;
       for (std::size_t k = 0; k < x.size(); ++k) {
         if (!x[k].requires_grad()) continue;

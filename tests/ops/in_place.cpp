@@ -37,7 +37,7 @@ std::vector<Tensor> leaves(const Case& c, const std::vector<Array>& values, DTyp
   return x;
 }
 
-void compare(const Case& c, const OpInfo& info, std::size_t s, DType dtype) {
+void compare_forms(const Case& c, const OpInfo& info, std::size_t s, DType dtype) {
   const std::vector<Array> values = draw(c, s, true);
   const std::vector<Tensor> x = leaves(c, values, dtype, info.traits.differentiable);
   const Tensor expected = out_of_place(info, x);
@@ -79,7 +79,7 @@ TEST_CASE("in-place forms give the same results as the op", "[ops][in_place]") {
     for (const DType dtype : {f64, f32, f16, bf16})
       for (std::size_t s = 0; s < samples_of(c).size(); ++s) {
         INFO(label(c, s) << " in " << name(dtype));
-        compare(c, *info, s, dtype);
+        compare_forms(c, *info, s, dtype);
         ++compared;
       }
   }

@@ -111,7 +111,7 @@ std::vector<Form> forms() {
 }
 
 /** Returns distinct values in [0.5, 1.5). */
-Tensor values(const Shape& shape, unsigned seed) {
+Tensor fractions(const Shape& shape, unsigned seed) {
   std::vector<double> list;
   for (std::int64_t i = 0; i < checked_numel(shape, "values"); ++i)
     list.push_back(0.5 + std::fmod(0.618034 * static_cast<double>(i + 1) + 0.37 * seed, 1.0));
@@ -145,16 +145,18 @@ struct Source {
 
 const Source kSources[] = {
     {"a product", [](const std::vector<Tensor>& x) { return x[0] * 1.0; },
-     [](const Shape& shape) { return std::vector<Tensor>{values(shape, 1)}; }},
+     [](const Shape& shape) { return std::vector<Tensor>{fractions(shape, 1)}; }},
     {"a layer",
-     [](const std::vector<Tensor>& x) { return linear(x[0], values({x[1].numel(), 2}, 2), x[1]); },
+     [](const std::vector<Tensor>& x) {
+       return linear(x[0], fractions({x[1].numel(), 2}, 2), x[1]);
+     },
      [](const Shape& shape) {
        Shape input = shape;
        input[input.rank() - 1] = 2;
-       return std::vector<Tensor>{values(input, 1), values({shape.back()}, 3)};
+       return std::vector<Tensor>{fractions(input, 1), fractions({shape.back()}, 3)};
      }}};
 
-struct Trial {
+struct OverlapTrial {
   const Form& form;
   Overlap overlap;
   const Source& source;
@@ -167,8 +169,8 @@ struct Trial {
     const Tensor base = source.base(x);
     const Tensor self = overlap == Overlap::shifted ? base.narrow(0, 1, form.shape[0]) : base;
     const Tensor view = other.defined() ? other : overlapping(form, overlap, base);
-    form.write(self, copies ? view.clone() : view, values(form.shape, 4));
-    return sum(base * base * values(base.shape(), 5));
+    form.write(self, copies ? view.clone() : view, fractions(form.shape, 4));
+    return sum(base * base * fractions(base.shape(), 5));
   }
 
   /** Returns the gradient of result() by central differences. Detached operands stay constant. */
@@ -202,7 +204,7 @@ struct Trial {
     Tensor total = zeros({}, {.dtype = f64, .device = test_device()});
     for (Tensor& g : first) {
       if (!g.defined()) g = zeros_like(x[static_cast<std::size_t>(&g - first.data())]);
-      total = total + sum(g * values(g.shape(), 6));
+      total = total + sum(g * fractions(g.shape(), 6));
     }
     std::vector<Tensor> all = first;
     if (total.requires_grad())
@@ -232,7 +234,7 @@ TEST_CASE("in-place ops accept operands that overlap the tensor they overwrite",
     for (const Overlap overlap : kOverlaps)
       for (const Source& source : kSources) {
         INFO(form.op << "_, overlap " << static_cast<int>(overlap) << ", of " << source.name);
-        const Trial trial{form, overlap, source};
+        const OverlapTrial trial{form, overlap, source};
         const std::vector<Tensor> x = trial.leaves();
         CHECK(trial.result(x, false).item<double>() == trial.result(x, true).item<double>());
         const std::vector<double> got = trial.gradients(false);

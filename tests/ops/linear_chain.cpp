@@ -52,7 +52,7 @@ struct Layers {
 };
 
 /** Returns the largest difference relative to max(1, |element|). */
-double difference(const Tensor& a, const Tensor& b) {
+double relative_difference(const Tensor& a, const Tensor& b) {
   const Tensor x = a.detach().to(cpu).to(f64), y = b.detach().to(cpu).to(f64);
   return amax(abs(x - y) / maximum(abs(y), ones_like(y))).item<double>();
 }
@@ -90,7 +90,7 @@ TEST_CASE("an mlp with gelu has the bits of the separate ops where gelu is not f
           mlp(layers.x, layers.weights, layers.biases, {.activation = form.activation}));
       if (!fuses) CHECK(same_bits(parts, whole));
       for (std::size_t i = 0; fuses && i < parts.size(); ++i)
-        CHECK(difference(whole[i], parts[i]) < (dtype == f16 ? 0.02 : 0.1));
+        CHECK(relative_difference(whole[i], parts[i]) < (dtype == f16 ? 0.02 : 0.1));
     }
 }
 
@@ -111,7 +111,8 @@ TEST_CASE("an mlp with gelu computes only the requested gradients, any number of
   const Tensor y =
       mlp(layers.x, layers.weights, layers.biases, {.activation = MlpActivation::gelu});
   const Tensor recorded = grad({sum(y)}, {layers.x}, {.create_graph = true})[0];
-  CHECK(difference(recorded, grad({sum(y)}, {layers.x}, {.retain_graph = true})[0]) < 1e-5);
+  CHECK(relative_difference(recorded, grad({sum(y)}, {layers.x}, {.retain_graph = true})[0]) <
+        1e-5);
   {
     const NoGrad no_grad;
     CHECK(same_bits(

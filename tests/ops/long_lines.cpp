@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kLength = 3000;
 
 /** Returns values with many ties, both zeros, infinities and nan where the dtype has them. */
-Tensor values_of(DType dtype, std::int64_t rows) {
+Tensor line_values(DType dtype, std::int64_t rows) {
   Tensor x = (randn({rows, kLength}) * 20.0).to(f64);
   if (is_floating(dtype)) {
     const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-300, -1e300};
@@ -84,7 +84,7 @@ TEST_CASE("long lines are sorted stably", "[sort]") {
                             DType::bf16, DType::f32, DType::f64})
     for (const bool descending : {false, true}) {
       INFO(name(dtype) << (descending ? " descending" : ""));
-      const Tensor x = values_of(dtype, 2);
+      const Tensor x = line_values(dtype, 2);
       const auto [values, indices] = sort(x, {.descending = descending});
       const auto few = topk(x, 20, {.largest = descending});
       for (const std::int64_t row : {0, 1}) {
@@ -99,7 +99,7 @@ TEST_CASE("long lines are sorted stably", "[sort]") {
 }
 
 TEST_CASE("few unsorted elements of a long line come in the order of their places", "[sort]") {
-  const Tensor x = values_of(f32, 1);
+  const Tensor x = line_values(f32, 1);
   const auto few = topk(x, 20, {.sorted = false});
   auto places = sorted_places(row_of(x, 0), true);
   places.resize(20);
@@ -109,7 +109,7 @@ TEST_CASE("few unsorted elements of a long line come in the order of their place
 
 TEST_CASE("running extremes of long dense lines are those of strided ones", "[cummax]") {
   for (const DType dtype : {DType::i64, DType::bf16, DType::f32}) {
-    const Tensor x = values_of(dtype, 3), columns = x.t().contiguous();
+    const Tensor x = line_values(dtype, 3), columns = x.t().contiguous();
     const auto dense = cummax(x, 1), strided = cummax(columns, 0);
     CHECK(equal(dense.indices, strided.indices.t()));
     CHECK(equal(without_nan(dense.values), without_nan(strided.values.t())));

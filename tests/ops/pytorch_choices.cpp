@@ -1,31 +1,20 @@
 // PyTorch 2.15's behaviour where mathematics leaves it open: kinks, nan, bools and integers. The
 // expected values are PyTorch's, except where the function's comment documents a difference.
 #include <cmath>
-#include <limits>
 
 #include "../support/catch.h"
 #include "../support/throws.h"
-#include "samples.h"
+#include "edges.h"
 
 using namespace mezzo;
 using cases::test_device;
+using edges::made;
+using edges::Values;
+using edges::values;
+using testing::kInf;
+using testing::kNan;
 
 namespace {
-
-using Values = std::vector<double>;
-
-constexpr double kInf = std::numeric_limits<double>::infinity(),
-                 kNan = std::numeric_limits<double>::quiet_NaN();
-
-Tensor made(const Values& values, DType dtype = f32) {
-  return tensor(values, {.dtype = dtype, .device = test_device()});
-}
-
-Tensor made(const Values& values, const Shape& shape, DType dtype) {
-  return tensor(values, shape, {.dtype = dtype, .device = test_device()});
-}
-
-Values values(const Tensor& x) { return x.detach().to(cpu).to_vector<double>(); }
 
 void check_values(const Tensor& x, const Values& expected) {
   const Values got = values(x);

@@ -8,10 +8,13 @@
 #include "../../tensor/core/elementwise.h"
 #include "../../tensor/ops/elementwise/loss_terms.h"
 #include "../support/catch.h"
+#include "edges.h"
 #include "samples.h"
 
 using namespace mezzo;
 using cases::test_device;
+using edges::made;
+using edges::values;
 
 namespace {
 
@@ -91,12 +94,8 @@ std::vector<double> moderate_numbers(std::size_t n, int operand) {
   return values;
 }
 
-Tensor made(const std::vector<double>& values, DType dtype) {
-  return tensor(values, {.dtype = dtype, .device = test_device()});
-}
-
 /** Returns operands of which `which` runs over every number, or all of them for -1. */
-std::vector<Tensor> operands(const Subject& op, DType dtype, int which) {
+std::vector<Tensor> subject_operands(const Subject& op, DType dtype, int which) {
   const OpInfo& info = *op.info;
   std::vector<Tensor> x;
   for (int k = 0; k < info.traits.inputs; ++k) {
@@ -152,8 +151,6 @@ Gradients gradients_of(const Subject& op, std::vector<Tensor> x) {
   }
   return g;
 }
-
-std::vector<double> values(const Tensor& x) { return x.detach().to(cpu).to_vector<double>(); }
 
 /** Returns the distance to the next number of the dtype. */
 double ulp(double x, DType dtype) {
@@ -221,7 +218,7 @@ std::string first_lost(const Gradients& g, const Gradients& wide, const std::vec
   return "";
 }
 
-bool runs_here(const Subject& op) {
+bool has_device_kernels(const Subject& op) {
   const auto kind = static_cast<std::size_t>(test_device().kind);
   return op.info->kernel[kind] && op.info->derivative[kind];
 }
@@ -241,13 +238,13 @@ TEST_CASE("the list has all differentiable elementwise ops", "[ops][second]") {
 TEST_CASE("gradients with a graph match the fused ones, and second gradients are finite",
           "[ops][derivatives][second]") {
   for (const Subject& op : subjects()) {
-    if (!runs_here(op)) continue;
+    if (!has_device_kernels(op)) continue;
     const int last = op.info->traits.inputs == 1 ? 0 : op.info->traits.inputs;
     for (const DType dtype : {f16, bf16})
       for (int k = 0; k <= last; ++k) {
         const int which = k == op.info->traits.inputs ? -1 : k;
         INFO(op.label << " in " << name(dtype) << ", every number in operand " << which);
-        const std::vector<Tensor> x = operands(op, dtype, which);
+        const std::vector<Tensor> x = subject_operands(op, dtype, which);
         std::vector<Tensor> wide;
         for (const Tensor& t : x) wide.push_back(is_floating(t.dtype()) ? t.to(f64) : t);
         const Gradients g = gradients_of(op, x);
@@ -262,7 +259,7 @@ TEST_CASE("gradients with a graph match the fused ones, and second gradients are
 namespace {
 
 /** Returns whether every element of `got` is that of `expected` rounded to got's dtype. */
-bool is_rounded(const Tensor& got, const Tensor& expected) {
+bool is_rounded_gradient(const Tensor& got, const Tensor& expected) {
   if (!got.defined() || !expected.defined()) return got.defined() == expected.defined();
   const std::vector<double> a = values(got), b = values(expected.detach().to(got.dtype()));
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -275,21 +272,21 @@ bool is_rounded(const Tensor& got, const Tensor& expected) {
 TEST_CASE("gradients of operands of different dtypes equal f32 ones rounded once",
           "[ops][second]") {
   for (const Subject& op : subjects()) {
-    if (!runs_here(op) || op.info->traits.precision == Precision::match) continue;
+    if (!has_device_kernels(op) || op.info->traits.precision == Precision::match) continue;
     for (int k = 0; op.info->traits.inputs > 1 && k < op.info->traits.inputs; ++k) {
       INFO(op.label << ", operand " << k << " in f32, others in f16");
-      std::vector<Tensor> mixed = operands(op, f16, op.info->traits.inputs), wide;
+      std::vector<Tensor> mixed = subject_operands(op, f16, op.info->traits.inputs), wide;
       if (op.info->traits.is_mask(k)) continue;
       const Tensor fine = mixed[static_cast<std::size_t>(k)].to(f32) * 1.0001;
       mixed[static_cast<std::size_t>(k)] = fine;
       for (const Tensor& t : mixed) wide.push_back(is_floating(t.dtype()) ? t.to(f32).clone() : t);
       const Gradients g = gradients_of(op, mixed), expected = gradients_of(op, wide);
       for (std::size_t i = 0; i < g.graphed.size(); ++i) {
-        CHECK(is_rounded(g.fused[i], expected.fused[i]));
-        CHECK(is_rounded(g.graphed[i], expected.graphed[i]));
+        CHECK(is_rounded_gradient(g.fused[i], expected.fused[i]));
+        CHECK(is_rounded_gradient(g.graphed[i], expected.graphed[i]));
         REQUIRE(g.second[i].size() == expected.second[i].size());
         for (std::size_t j = 0; j < g.second[i].size(); ++j)
-          CHECK(is_rounded(g.second[i][j], expected.second[i][j]));
+          CHECK(is_rounded_gradient(g.second[i][j], expected.second[i][j]));
       }
     }
   }

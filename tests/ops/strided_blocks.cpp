@@ -14,7 +14,7 @@ template <class F> Tensor of_copies(F&& op, const Tensor& a, const Tensor& b, co
   return op(a.expand(shape).contiguous(), b.expand(shape).contiguous());
 }
 
-Tensor values_of(DType dtype, const Shape& shape) {
+Tensor block_values(DType dtype, const Shape& shape) {
   const Tensor x = randn(shape) * 3.0;
   return dtype == DType::boolean ? gt(x, 0.0) : is_floating(dtype) ? x.to(dtype) : abs(x).to(dtype);
 }
@@ -27,8 +27,8 @@ TEST_CASE("operands that repeat in rows give the values of their copies", "[elem
   for (const DType dtype : {f32, f64, bf16, f16, DType::i64, DType::u8})
     for (const std::int64_t row : {1, 3, 100, 700, 1000, 1024, 1025, 3000}) {
       const std::int64_t rows = 70000 / row + 1;  // more than one part for the threads
-      const Tensor x = values_of(dtype, {rows, row}), in_row = values_of(dtype, {row}),
-                   in_column = values_of(dtype, {rows, 1});
+      const Tensor x = block_values(dtype, {rows, row}), in_row = block_values(dtype, {row}),
+                   in_column = block_values(dtype, {rows, 1});
       INFO(name(dtype) << ", rows of " << row);
       for (const Tensor& other : {in_row, in_column}) {
         CHECK(same_bits(x + other, of_copies(sum, x, other, x.shape())));

@@ -15,7 +15,7 @@ using mezzo::testing::test_device;
 
 namespace {
 
-double tolerance_of(DType dtype) {
+double norm_tolerance(DType dtype) {
   switch (dtype) {
     case DType::f64: return 1e-12;
     case DType::f16: return 0x1p-9;
@@ -30,7 +30,7 @@ double tolerance_of(DType dtype) {
 }
 
 /** Returns the largest |a - b|, divided by the largest |b| if that is above 1; infinity for NaN. */
-double distance(const Tensor& a, const Tensor& b) {
+double relative_distance(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
   const auto x = a.detach().to(cpu).to_vector<double>(), y = b.detach().to(cpu).to_vector<double>();
   double most = 0, size = 1;
@@ -42,15 +42,16 @@ double distance(const Tensor& a, const Tensor& b) {
   return most / size;
 }
 
-Tensor made(const Shape& shape, DType dtype, MemoryFormat format = MemoryFormat::contiguous) {
+Tensor random_tensor(const Shape& shape, DType dtype,
+                     MemoryFormat format = MemoryFormat::contiguous) {
   return randn(shape, {.dtype = f64}).to(dtype).to(test_device()).contiguous(format);
 }
 
 /** The operands of one call, and what it changes. */
-struct Call {
+struct NormCall {
   Tensor x, weight, bias, mean, var;
 
-  Call(const Tensor& values, const Tensor& w, const Tensor& b)
+  NormCall(const Tensor& values, const Tensor& w, const Tensor& b)
       : x(values.clone().requires_grad_()),
         weight(w.defined() ? w.clone().requires_grad_() : w),
         bias(b.defined() ? b.clone().requires_grad_() : b),
@@ -69,25 +70,26 @@ struct Call {
 };
 
 void check_like_batch_norm(const Tensor& x, bool affine) {
-  const double near = tolerance_of(x.dtype());
-  const Tensor w = affine ? made({x.size(1)}, f32) : Tensor{}, b = affine ? w * 0.5 : Tensor{};
-  const Call ours(x, w, b), plain(x, w, b);
+  const double near = norm_tolerance(x.dtype());
+  const Tensor w = affine ? random_tensor({x.size(1)}, f32) : Tensor{},
+               b = affine ? w * 0.5 : Tensor{};
+  const NormCall ours(x, w, b), plain(x, w, b);
   const Tensor y = detail::sync_batch_norm(ours.x, ours.options(), comm::Communicator());
   const Tensor expected = batch_norm(plain.x, plain.options());
   CHECK(y.dtype() == x.dtype());
   CHECK(y.memory_format() == expected.memory_format());
-  CHECK(distance(y, expected) < near);
-  const Tensor g = made(x.shape(), x.dtype());
+  CHECK(relative_distance(y, expected) < near);
+  const Tensor g = random_tensor(x.shape(), x.dtype());
   y.backward(g);
   expected.backward(g);
   CHECK(ours.x.grad().memory_format() == plain.x.grad().memory_format());
-  CHECK(distance(ours.x.grad(), plain.x.grad()) < near);
+  CHECK(relative_distance(ours.x.grad(), plain.x.grad()) < near);
   if (affine) {
-    CHECK(distance(ours.weight.grad(), plain.weight.grad()) < near);
-    CHECK(distance(ours.bias.grad(), plain.bias.grad()) < near);
+    CHECK(relative_distance(ours.weight.grad(), plain.weight.grad()) < near);
+    CHECK(relative_distance(ours.bias.grad(), plain.bias.grad()) < near);
   }
-  CHECK(distance(ours.mean, plain.mean) < 1e-6);
-  CHECK(distance(ours.var, plain.var) < 1e-6);
+  CHECK(relative_distance(ours.mean, plain.mean) < 1e-6);
+  CHECK(relative_distance(ours.var, plain.var) < 1e-6);
 }
 
 /** Returns the results of an op without attributes. */
@@ -118,21 +120,22 @@ TEST_CASE("batch norm over a group of one rank gives what batch norm gives", "[o
       for (const MemoryFormat format : {MemoryFormat::contiguous, MemoryFormat::channels_last}) {
         if (format == MemoryFormat::channels_last && !may_be_channels_last(shape.rank())) continue;
         INFO(str(shape) << " " << name(dtype) << " " << name(format));
-        check_like_batch_norm(made(shape, dtype, format), true);
-        check_like_batch_norm(made(shape, dtype, format), false);
+        check_like_batch_norm(random_tensor(shape, dtype, format), true);
+        check_like_batch_norm(random_tensor(shape, dtype, format), false);
       }
-  check_like_batch_norm(made({4, 6, 5, 8}, f32).narrow(3, 1, 5), true);
-  check_like_batch_norm(made({4, 6, 5, 8}, f32, MemoryFormat::channels_last).narrow(1, 1, 3), true);
-  check_like_batch_norm(made({4, 6, 5}, f32).permute({2, 1, 0}), true);
+  check_like_batch_norm(random_tensor({4, 6, 5, 8}, f32).narrow(3, 1, 5), true);
+  check_like_batch_norm(
+      random_tensor({4, 6, 5, 8}, f32, MemoryFormat::channels_last).narrow(1, 1, 3), true);
+  check_like_batch_norm(random_tensor({4, 6, 5}, f32).permute({2, 1, 0}), true);
 }
 
 TEST_CASE("batch norm over ranks of large channels gives what batch norm gives", "[ops]") {
   manual_seed(2);
   for (const DType dtype : {f32, f16, bf16}) {
     INFO(name(dtype));
-    check_like_batch_norm(made({4100, 256}, dtype), true);
-    check_like_batch_norm(made({4, 64, 64, 65}, dtype, MemoryFormat::channels_last), true);
-    check_like_batch_norm(made({2, 2, 260, 256}, dtype), true);
+    check_like_batch_norm(random_tensor({4100, 256}, dtype), true);
+    check_like_batch_norm(random_tensor({4, 64, 64, 65}, dtype, MemoryFormat::channels_last), true);
+    check_like_batch_norm(random_tensor({2, 2, 260, 256}, dtype), true);
   }
 }
 
@@ -141,12 +144,12 @@ TEST_CASE("an empty part has no moments and no sums", "[ops]") {
   for (const DType dtype : {f32, f64, f16})
     for (const Shape& shape : {Shape{0, 3}, Shape{0, 3, 2, 2}, Shape{2, 3, 0, 4}}) {
       INFO(str(shape) << " " << name(dtype));
-      const Tensor x = made(shape, dtype);
+      const Tensor x = random_tensor(shape, dtype);
       CHECK(moments(x) == std::vector<double>(7, 0.0));
-      const Tensor statistic = made({3}, compute_dtype(dtype));
+      const Tensor statistic = random_tensor({3}, compute_dtype(dtype));
       for (const Tensor& result :
            run_registered("channel_gradient_sums", {x, x, statistic, statistic}, 3))
-        CHECK(distance(result, zeros(result.shape())) == 0);
+        CHECK(relative_distance(result, zeros(result.shape())) == 0);
     }
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 
 float flushed(float x) { return std::abs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 float multiply_add(float a, float b, float c) {
@@ -65,14 +65,14 @@ float model(const Floats& a, const Floats& b, DType dtype) {
   return sum;
 }
 
-Floats values_of(const Tensor& x) { return x.to(f32).contiguous().to_vector<float>(); }
+Floats floats_of(const Tensor& x) { return x.to(f32).contiguous().to_vector<float>(); }
 
 /** Returns the matrix product by the model, rounded once. */
 Tensor expected_product(const Tensor& a, const Tensor& b) {
   const std::int64_t m = a.size(0), n = b.size(1);
   std::vector<Floats> rows, columns;
-  for (std::int64_t i = 0; i < m; ++i) rows.push_back(values_of(a.select(0, i)));
-  for (std::int64_t j = 0; j < n; ++j) columns.push_back(values_of(b.select(1, j)));
+  for (std::int64_t i = 0; i < m; ++i) rows.push_back(floats_of(a.select(0, i)));
+  for (std::int64_t j = 0; j < n; ++j) columns.push_back(floats_of(b.select(1, j)));
   Floats result;
   for (const Floats& row : rows)
     for (const Floats& column : columns) result.push_back(model(row, column, a.dtype()));
@@ -81,7 +81,7 @@ Tensor expected_product(const Tensor& a, const Tensor& b) {
 
 /** Returns how many elements differ; nan equals nan. */
 std::int64_t differing(const Tensor& a, const Tensor& b) {
-  const Floats x = values_of(a), y = values_of(b);
+  const Floats x = floats_of(a), y = floats_of(b);
   std::int64_t count = 0;
   for (std::size_t i = 0; i < x.size(); ++i)
     if (!(std::isnan(x[i]) && std::isnan(y[i])))
@@ -90,7 +90,7 @@ std::int64_t differing(const Tensor& a, const Tensor& b) {
 }
 
 /** Matrices of finite numbers: uniform, of many magnitudes, tiny ones, and sums that cancel. */
-Tensor drawn(std::int64_t m, std::int64_t n, DType dtype, int kind) {
+Tensor drawn_tile(std::int64_t m, std::int64_t n, DType dtype, int kind) {
   Tensor x = randn({m, n});
   if (kind == 1) x = x * exp2(floor(rand({m, n}) * (dtype == bf16 ? 40 : 16) - 8));
   if (kind == 2) x = x * (dtype == bf16 ? 0x1p-63 : 0x1p-15);
@@ -127,7 +127,7 @@ TEST_CASE("products by tiles have the documented order of sums", "[tiles]") {
                                     {9, 65, 513},
                                     {64, 33, 96}})
         for (const int kind : {0, 1, 2}) {
-          const Tensor a = drawn(m, k, dtype, kind), b = drawn(k, n, dtype, kind);
+          const Tensor a = drawn_tile(m, k, dtype, kind), b = drawn_tile(k, n, dtype, kind);
           INFO(m << " x " << n << " x " << k << ", kind " << kind);
           const Tensor expected = expected_product(a, b);
           CHECK(differing(mm(a, b), expected) == 0);
@@ -144,7 +144,7 @@ TEST_CASE("sums by tiles that cancel show the order of their terms", "[tiles]") 
   with_tiles([] {
     manual_seed(2);
     for (const DType dtype : {bf16, f16}) {
-      const Tensor half = drawn(12, 320, dtype, 0), other = drawn(320, 24, dtype, 0);
+      const Tensor half = drawn_tile(12, 320, dtype, 0), other = drawn_tile(320, 24, dtype, 0);
       const Tensor order = randperm(320);
       const Tensor a = cat({half, -index_select(half, 1, order)}, 1),
                    b = cat({other, index_select(other, 0, order)}, 0);
@@ -158,10 +158,10 @@ TEST_CASE("sums by tiles that cancel show the order of their terms", "[tiles]") 
 TEST_CASE("products by tiles treat inf, nan and subnormals as the model", "[tiles]") {
   with_tiles([] {
     manual_seed(3);
-    Tensor a = drawn(20, 70, bf16, 0), b = drawn(70, 20, bf16, 0);
-    a.select(0, 3).select(0, 5).fill_(kInf);
+    Tensor a = drawn_tile(20, 70, bf16, 0), b = drawn_tile(70, 20, bf16, 0);
+    a.select(0, 3).select(0, 5).fill_(kFloatInf);
     a.select(0, 4).select(0, 69).fill_(std::nan(""));
-    b.select(1, 7).select(0, 64).fill_(-kInf);
+    b.select(1, 7).select(0, 64).fill_(-kFloatInf);
     b.select(1, 8).select(0, 5).fill_(0);
     a.select(0, 9).fill_(0x1p-130);
     CHECK(differing(mm(a, b), expected_product(a, b)) == 0);
@@ -171,15 +171,15 @@ TEST_CASE("products by tiles treat inf, nan and subnormals as the model", "[tile
 TEST_CASE("f16 products with an infinity are those of f32 arithmetic", "[tiles]") {
   with_tiles([] {
     manual_seed(4);
-    Tensor a = drawn(40, 64, f16, 0), w = drawn(48, 64, f16, 0);
-    a.select(0, 17).select(0, 30).fill_(kInf);
+    Tensor a = drawn_tile(40, 64, f16, 0), w = drawn_tile(48, 64, f16, 0);
+    a.select(0, 17).select(0, 30).fill_(kFloatInf);
     const Tensor y = linear(a, w);
     CHECK(same_bits(y, linear(a.to(f32), w.to(f32)).to(f16)));
     CHECK(all(isinf(y.select(0, 17))).item<bool>());
     CHECK(all(isfinite(y.slice(0, 0, 17))).item<bool>());
-    Tensor x = drawn(4, 32 * 36, f16, 0).view({4, 32, 6, 6}),
-           filter = drawn(8, 288, f16, 0).view({8, 32, 3, 3});
-    x.select(0, 2).select(0, 1).select(0, 3).select(0, 3).fill_(-kInf);
+    Tensor x = drawn_tile(4, 32 * 36, f16, 0).view({4, 32, 6, 6}),
+           filter = drawn_tile(8, 288, f16, 0).view({8, 32, 3, 3});
+    x.select(0, 2).select(0, 1).select(0, 3).select(0, 3).fill_(-kFloatInf);
     const Tensor z = conv2d(x, filter, {}, {.padding = 1});
     const Tensor expected = conv2d(x.to(f32), filter.to(f32), {}, {.padding = 1}).to(f16);
     CHECK(same_bits(isnan(z), isnan(expected)));
@@ -195,8 +195,8 @@ TEST_CASE("convolutions by tiles sum channels by lines, or windows of few channe
       for (const auto& sizes :
            {std::pair<std::int64_t, std::int64_t>{40, 1}, {64, 2}, {3, 2}, {1, 1}}) {
         const std::int64_t channels = sizes.first, stride = sizes.second;
-        const Tensor x = drawn(2, channels * 63, dtype, 0).view({2, channels, 9, 7}),
-                     w = drawn(10, channels * 9, dtype, 0).view({10, channels, 3, 3});
+        const Tensor x = drawn_tile(2, channels * 63, dtype, 0).view({2, channels, 9, 7}),
+                     w = drawn_tile(10, channels * 9, dtype, 0).view({10, channels, 3, 3});
         const Tensor padded = pad(x, {1, 1, 1, 1});
         const Tensor y = conv2d(x, w, {}, {.stride = stride, .padding = 1});
         INFO(channels << " channels, stride " << stride);

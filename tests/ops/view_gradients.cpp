@@ -34,19 +34,19 @@ const View kViews[] = {
 };
 
 /** Makes a base of shape [2,3,2,2] from x. */
-using Layout = Tensor (*)(const Tensor& x);
-const Layout kLayouts[] = {
+using ViewLayout = Tensor (*)(const Tensor& x);
+const ViewLayout kLayouts[] = {
     [](const Tensor& x) { return x * 1; },
     [](const Tensor& x) { return x.to(MemoryFormat::channels_last) * 1; },
 };
 /** Bases that are views themselves. */
-const Layout kViewLayouts[] = {
+const ViewLayout kViewLayouts[] = {
     [](const Tensor& x) { return x.transpose(1, 3).contiguous().transpose(1, 3); },
     [](const Tensor& x) { return x.narrow(0, 1, 1).expand({2, 3, 2, 2}); },
     [](const Tensor& x) { return x.slice(0, 0, 2); },
 };
 
-Tensor leaf() {
+Tensor view_leaf() {
   std::vector<double> values;
   for (int i = 0; i < 24; ++i) values.push_back(0.25 + (i * 7) % 24 * 0.125);
   const TensorOptions options{.dtype = f64, .device = test_device(), .requires_grad = true};
@@ -65,7 +65,7 @@ std::vector<double> gradient(const Tensor& y, const Tensor& x) {
 }  // namespace
 
 TEST_CASE("gradients through views agree with finite differences", "[ops][views]") {
-  std::vector<Layout> layouts(std::begin(kLayouts), std::end(kLayouts));
+  std::vector<ViewLayout> layouts(std::begin(kLayouts), std::end(kLayouts));
   layouts.insert(layouts.end(), std::begin(kViewLayouts), std::end(kViewLayouts));
   std::set<std::string_view> tried;
   for (const View& view : kViews)
@@ -74,10 +74,10 @@ TEST_CASE("gradients through views agree with finite differences", "[ops][views]
       const auto f = [&](const std::vector<Tensor>& x) {
         return std::vector<Tensor>{weighted(view.of(layouts[i](x[0])))};
       };
-      const GradcheckResult first = gradcheck(f, {leaf()});
+      const GradcheckResult first = gradcheck(f, {view_leaf()});
       INFO(first.report);
       CHECK(first);
-      if (i < 2) CHECK(gradgradcheck(f, {leaf()}));
+      if (i < 2) CHECK(gradgradcheck(f, {view_leaf()}));
       tried.insert(view.op);
     }
   for (const OpInfo* info : all_ops())
@@ -86,9 +86,9 @@ TEST_CASE("gradients through views agree with finite differences", "[ops][views]
 
 TEST_CASE("a view of an overwritten base has the new elements and gradients", "[ops][views]") {
   for (const View& view : kViews)
-    for (const Layout layout : kLayouts) {
+    for (const ViewLayout layout : kLayouts) {
       INFO(view.op << " " << &view - kViews << " of base " << (layout == kLayouts[0] ? 0 : 1));
-      const Tensor x = leaf(), base = layout(x), early = view.of(base);
+      const Tensor x = view_leaf(), base = layout(x), early = view.of(base);
       base *= base;
       const Tensor y = layout(x), late = view.of(y * y);
       CHECK(early.to_vector<double>() == late.to_vector<double>());
@@ -97,7 +97,7 @@ TEST_CASE("a view of an overwritten base has the new elements and gradients", "[
 }
 
 TEST_CASE("as_strided beyond its operand's view has no gradient there", "[ops][views]") {
-  const Tensor x = leaf(), row = x.view({4, 6})[2];
+  const Tensor x = view_leaf(), row = x.view({4, 6})[2];
   row.as_strided({2, 6}, {6, 1}, -6)
       .backward(ones({2, 6}, {.dtype = f64, .device = test_device()}));
   const Tensor expected = zeros({4, 6}, {.dtype = f64, .device = test_device()});
@@ -106,7 +106,7 @@ TEST_CASE("as_strided beyond its operand's view has no gradient there", "[ops][v
 }
 
 TEST_CASE("a write through a view handles a channels-last gradient", "[ops][views]") {
-  const Tensor x = leaf(), base = x * 1;
+  const Tensor x = view_leaf(), base = x * 1;
   base.slice(1, 0, 1) *= 2.0;
   const Tensor y = base.to(MemoryFormat::channels_last);
   const std::vector<double> got = gradient(y, x);

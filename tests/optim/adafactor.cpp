@@ -16,7 +16,7 @@ Tensor made(const Shape& shape, DType dtype = f32) {
   return tensor(numbers(n, 3), shape, {.dtype = dtype}).requires_grad_();
 }
 
-void train(Adafactor& optimizer, const std::vector<Tensor>& params, unsigned seed) {
+void train_steps(Adafactor& optimizer, const std::vector<Tensor>& params, unsigned seed) {
   for (unsigned t = 0; t < 3; ++t) {
     for (const Tensor& p : params)
       p.set_grad(tensor(numbers(static_cast<std::size_t>(p.numel()), seed + t), p.shape(),
@@ -31,7 +31,7 @@ TEST_CASE("Adafactor keeps rows and columns of matrices, and all elements of vec
   const std::vector<Tensor> params{made({40, 30}), made({2, 3, 4, 5}), made({7}), made({}),
                                    made({0, 3})};
   Adafactor optimizer(params);
-  train(optimizer, params, 1);
+  train_steps(optimizer, params, 1);
   const optim::StateDict saved = optimizer.state_dict();
   CHECK(saved.tensors.at("0.row_var").shape() == Shape{40, 1});
   CHECK(saved.tensors.at("0.col_var").shape() == Shape{1, 30});
@@ -49,13 +49,13 @@ TEST_CASE("Adafactor resumes bit for bit, and refuses other states") {
   const Tensor last = params[2].detach().to(MemoryFormat::channels_last);
   std::vector<Tensor> same{made({4, 3}), made({5}, f64), last.requires_grad_()};
   Adafactor optimizer(params, {.lr = 0.1, .eps = {0.01, 0.1}}), resumed(same);
-  train(optimizer, params, 1);
+  train_steps(optimizer, params, 1);
   for (std::size_t i = 0; i < 3; ++i) same[i].detach().copy_(params[i].detach());
   const optim::StateDict good = optimizer.state_dict();
   resumed.load_state_dict(good);
   CHECK(resumed.options().eps.first == 0.01);
-  train(optimizer, params, 9);
-  train(resumed, same, 9);
+  train_steps(optimizer, params, 9);
+  train_steps(resumed, same, 9);
   for (std::size_t i = 0; i < 3; ++i) CHECK(allclose(params[i], same[i], {.rtol = 1e-6}));
   CHECK(equal(params[0], same[0]));
   CHECK(equal(params[1], same[1]));

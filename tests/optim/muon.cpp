@@ -30,7 +30,7 @@ nn::Sequential matrices() {
 }
 
 /** Trains on random data, a batch per step. */
-double train(const nn::Sequential& net, optim::Muon& optimizer, int steps, std::uint64_t seed) {
+double train_net(const nn::Sequential& net, optim::Muon& optimizer, int steps, std::uint64_t seed) {
   manual_seed(seed);
   double last = 0;
   for (int i = 0; i < steps; ++i) {
@@ -80,8 +80,8 @@ TEST_CASE("Muon trains at every level", "[muon]") {
     const nn::Sequential net = matrices();
     optim::Muon optimizer(net.parameters(), {.lr = 0.02});
     const auto session = amp::initialize(net, optimizer, {.opt_level = level, .verbosity = 0});
-    const double first = train(net, optimizer, 1, 1);
-    CHECK(train(net, optimizer, 60, 2) < 0.8 * first);
+    const double first = train_net(net, optimizer, 1, 1);
+    CHECK(train_net(net, optimizer, 60, 2) < 0.8 * first);
   }
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("an overflow leaves Muon's weights and means as they are", "[muon]") {
   const nn::Sequential net = matrices();
   optim::Muon optimizer(net.parameters(), {.lr = 0.02});
   const auto session = amp::initialize(net, optimizer, {.opt_level = "O2", .verbosity = 0});
-  train(net, optimizer, 3, 1);
+  train_net(net, optimizer, 3, 1);
   const auto state = [&] {
     std::vector<double> all;
     for (const auto& slot : optimizer.slots(0))
@@ -109,14 +109,14 @@ TEST_CASE("Muon resumes bit for bit", "[muon]") {
   const nn::Sequential net = matrices(), other = matrices();
   optim::Muon optimizer(net.parameters(), {.lr = 0.02});
   const auto session = amp::initialize(net, optimizer, {.opt_level = "O0", .verbosity = 0});
-  train(net, optimizer, 5, 1);
+  train_net(net, optimizer, 5, 1);
   other.load_state_dict(net.state_dict());
   optim::Muon resumed(other.parameters(), {.lr = 0.5, .momentum = 0.1});
   resumed.load_state_dict(optimizer.state_dict());
   CHECK(resumed.options().momentum == 0.95);
   const auto second = amp::initialize(other, resumed, {.opt_level = "O0", .verbosity = 0});
-  train(net, optimizer, 5, 2);
-  train(other, resumed, 5, 2);
+  train_net(net, optimizer, 5, 2);
+  train_net(other, resumed, 5, 2);
   CHECK(equal(net.parameters()[0], other.parameters()[0]));
   CHECK(equal(net.parameters()[1], other.parameters()[1]));
 }

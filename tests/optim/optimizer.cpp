@@ -8,7 +8,7 @@ using optim::StepResult;
 
 namespace {
 
-Tensor parameter(std::vector<double> values, DType dtype = f32) {
+Tensor parameter_of(std::vector<double> values, DType dtype = f32) {
   return tensor(values, {.dtype = dtype}).requires_grad_();
 }
 
@@ -23,7 +23,7 @@ void step_on(optim::Optimizer& optimizer, const std::vector<Tensor>& params, dou
 }  // namespace
 
 TEST_CASE("a step before any backward is an error") {
-  const Tensor p = parameter({1, 2});
+  const Tensor p = parameter_of({1, 2});
   optim::SGD optimizer({p}, {.lr = 0.1});
   CHECK_THROWS_WITH(
       optimizer.step(),
@@ -42,7 +42,7 @@ TEST_CASE("a step without trainable parameters does nothing") {
 }
 
 TEST_CASE("parameters without a gradient are skipped, and each counts its own steps") {
-  const Tensor a = parameter({1}), b = parameter({1}), alone = parameter({1});
+  const Tensor a = parameter_of({1}), b = parameter_of({1}), alone = parameter_of({1});
   optim::Adam both({a, b}, {.lr = 0.1}), one({alone}, {.lr = 0.1});
   step_on(both, {a}, 0.5);
   step_on(both, {a}, 0.5);
@@ -56,7 +56,7 @@ TEST_CASE("parameters without a gradient are skipped, and each counts its own st
 }
 
 TEST_CASE("zero_grad removes gradients or fills them") {
-  const Tensor p = parameter({1, 2});
+  const Tensor p = parameter_of({1, 2});
   optim::SGD optimizer({p});
   sum(p * p).backward();
   optimizer.zero_grad(false);
@@ -70,7 +70,7 @@ TEST_CASE("zero_grad removes gradients or fills them") {
 }
 
 TEST_CASE("each group has its own options") {
-  const Tensor a = parameter({1}), b = parameter({1}), c = parameter({1});
+  const Tensor a = parameter_of({1}), b = parameter_of({1}), c = parameter_of({1});
   optim::SGD optimizer({{{a}, {.lr = 0.5}}, {{b}, {.lr = 0.25}}});
   optimizer.add_param_group({c}, {.lr = 1});
   REQUIRE(optimizer.num_groups() == 3);
@@ -87,7 +87,7 @@ TEST_CASE("each group has its own options") {
 }
 
 TEST_CASE("add_param_group refuses tensors that cannot be trained, and changes nothing") {
-  const Tensor a = parameter({1}), b = parameter({1});
+  const Tensor a = parameter_of({1}), b = parameter_of({1});
   optim::Adam optimizer({a});
   CHECK_THROWS_WITH_AS_TEXT((optimizer.add_param_group({b, a}, {})), ValueError,
                             "parameter 1 belongs to another group already");
@@ -102,7 +102,7 @@ TEST_CASE("add_param_group refuses tensors that cannot be trained, and changes n
 }
 
 TEST_CASE("options out of range are refused by name") {
-  const std::vector<Tensor> params{parameter({1})};
+  const std::vector<Tensor> params{parameter_of({1})};
   CHECK_THROWS_WITH(optim::Adam(params, {.betas = {0.9, 1.0}}),
                     "Adam: betas.second is out of range; got 1, expected a number in [0, 1)");
   CHECK_THROWS_AS(optim::AdamW(params, {.eps = -1}), ValueError);
@@ -116,7 +116,7 @@ TEST_CASE("options out of range are refused by name") {
 }
 
 TEST_CASE("momentum that is enabled later starts from the gradient of that step") {
-  const Tensor p = parameter({0});
+  const Tensor p = parameter_of({0});
   optim::SGD optimizer({p}, {.lr = 1});
   step_on(optimizer, {p}, 1);
   optimizer.set_options({.lr = 1, .momentum = 0.5, .dampening = 0.5});
@@ -125,7 +125,7 @@ TEST_CASE("momentum that is enabled later starts from the gradient of that step"
 }
 
 TEST_CASE("state memory is accounted as optimizer state") {
-  const Tensor p = parameter({1, 2, 3});
+  const Tensor p = parameter_of({1, 2, 3});
   optim::Adam optimizer({p});
   step_on(optimizer, {p}, 1);
   CHECK(optimizer.slots(0)[0].state[0].impl()->storage->category() ==
@@ -137,7 +137,7 @@ TEST_CASE("state memory is accounted as optimizer state") {
 namespace {
 
 struct Pair {
-  Tensor a = parameter({1, 2}), b = parameter({3});
+  Tensor a = parameter_of({1, 2}), b = parameter_of({3});
   optim::Adam optimizer{{{{a}, {.lr = 0.1}}, {{b}, {.lr = 0.2, .weight_decay = 0.5}}}};
 
   void train(int steps) {
@@ -224,9 +224,9 @@ TEST_CASE("a saved master is loaded if it rounds to the parameter, else reported
   std::vector<std::string> lines;
   const LogSink former =
       set_log_sink([&](Severity, std::string_view line) { lines.emplace_back(line); });
-  const Tensor p = parameter({1, 2}, f16);
+  const Tensor p = parameter_of({1, 2}, f16);
   optim::SGD optimizer({p});
-  optimizer.slots(0)[0].master = parameter({1, 2});
+  optimizer.slots(0)[0].master = parameter_of({1, 2});
   optim::StateDict saved = optimizer.state_dict();
   saved.tensors["0.master"] = tensor({1.0001, 1.9999});
   optimizer.load_state_dict(saved);

@@ -62,7 +62,7 @@ TEST_CASE("gradients of all dtypes are reduced without mixed precision") {
                                 .reduce_dtype = dtype});
       for (int step = 1; step <= 4; ++step) {
         const double mine = size() * (step + rank()),
-                     mean = sum_over_ranks([&](int r) { return step + r; });
+                     mean = total_over_ranks([&](int r) { return step + r; });
         model.zero_grad();
         for (int pass = 1; pass <= 2; ++pass) {
           model.loss(Factors(model.params.size(), mine)).backward();
@@ -117,7 +117,7 @@ TEST_CASE("triggers decide which gradients are reduced together") {
       model.zero_grad();
       const double n = size() * (rank() + 1);
       model.loss({n, 2 * n, 3 * n, 4 * n}).backward();
-      const double mean = sum_over_ranks([](int r) { return r + 1; });
+      const double mean = total_over_ranks([](int r) { return r + 1; });
       CHECK(wrong_gradients(model, {mean, 2 * mean, 3 * mean, 4 * mean}) == "");
     }
   }
@@ -187,7 +187,7 @@ TEST_CASE("grad() reduces nothing, and create_graph is refused") {
   }
   model.zero_grad();
   model.loss({size() * mine}).backward();
-  CHECK(wrong_gradients(model, {sum_over_ranks([](int r) { return r + 1; })}) == "");
+  CHECK(wrong_gradients(model, {total_over_ranks([](int r) { return r + 1; })}) == "");
 }
 
 TEST_CASE("a backward pass in a hook of another one adds to its gradients") {
@@ -195,7 +195,7 @@ TEST_CASE("a backward pass in a hook of another one adds to its gradients") {
   const Weighted model(std::vector<Shape>{{3}, {4}}), other(std::vector<Shape>{{2}});
   const Options options{.comm = ranks(), .overlap = false};
   const Wrapped net(model, options), other_net(other, options);
-  const double n = size() * (rank() + 1), mean = sum_over_ranks([](int r) { return r + 1; });
+  const double n = size() * (rank() + 1), mean = total_over_ranks([](int r) { return r + 1; });
   register_hook(model.params[1], [&](const Tensor&) {
     const GradMode recording(true);
     model.loss({n, 0}).backward();
@@ -232,7 +232,7 @@ TEST_CASE("a large product has the gradients of the pass that computed them", "[
         x.fill_(size() * (i + rank()));
         model.zero_grad();
         sum(x * model.params[0] * model.params[1]).backward();
-        const double mean = sum_over_ranks([&](int r) { return i + r; });
+        const double mean = total_over_ranks([&](int r) { return i + r; });
         CHECK(wrong_gradients(model, {2 * mean, mean}) == "");
       }
     }

@@ -18,7 +18,7 @@ struct DropoutNet : nn::Model<DropoutNet> {
 };
 
 /** A training of a group of ranks. */
-struct Training {
+struct ResumableTraining {
   DropoutNet model;
   optim::AdamW optimizer{model.parameters(), {.lr = 0.01}};
   Generator own{5};
@@ -26,7 +26,7 @@ struct Training {
   nn::DistributedDataParallel<DropoutNet> net;
   int rank, done = 0;
 
-  explicit Training(const comm::Communicator& group)
+  explicit ResumableTraining(const comm::Communicator& group)
       : net((manual_seed(3), model), {.comm = group}), rank(group.rank()) {}
 
   void step() {
@@ -72,7 +72,7 @@ comm::Communicator first_ranks(int count) { return ranks().split(ranks().rank() 
 
 TEST_CASE("a training in several processes resumes bit for bit") {
   const SharedDirectory directory;
-  Training first(ranks());
+  ResumableTraining first(ranks());
   for (int i = 0; i < 3; ++i) first.step();
   (void)amp::save_checkpoint(directory.path, first.parts());
   for (int i = 0; i < 3; ++i) first.step();
@@ -80,7 +80,7 @@ TEST_CASE("a training in several processes resumes bit for bit") {
   const Generator random = default_generator();
   first.net.close();
 
-  Training second(ranks());
+  ResumableTraining second(ranks());
   second.step();
   second.own.draw = 77;
   CHECK(amp::load_checkpoint(directory.path, second.parts()).step == 3);
@@ -100,7 +100,7 @@ TEST_CASE("a checkpoint of a ranks is loaded by b ranks") {
       INFO(from << " ranks to " << to);
       std::string saved;
       if (ranks().rank() < from) {
-        Training training(writers);
+        ResumableTraining training(writers);
         for (int i = 0; i < 2; ++i) training.step();
         (void)amp::save_checkpoint(directory.path, training.parts());
         for (const auto& [name, bytes] : training.state()) saved += name + bytes;
@@ -108,7 +108,7 @@ TEST_CASE("a checkpoint of a ranks is loaded by b ranks") {
       saved = std::to_string(comm::signature_of(saved));
       const std::string expected = ranks().gather_text(saved)[0];
       if (ranks().rank() < to) {
-        Training training(readers);
+        ResumableTraining training(readers);
         training.step();
         (void)amp::load_checkpoint(directory.path, training.parts());
         std::string loaded;
@@ -125,7 +125,7 @@ TEST_CASE("an error of a checkpoint on one rank is an error on all") {
   const int n = ranks().size(), rank = ranks().rank();
   if (n == 1) return;
   const SharedDirectory directory;
-  Training training(ranks());
+  ResumableTraining training(ranks());
   training.step();
   const std::string blocked = directory.path + "/file";
   std::filesystem::create_directories(directory.path);

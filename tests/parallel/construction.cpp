@@ -174,7 +174,7 @@ TEST_CASE("a model is wrapped once at a time") {
   const Wrapped next(model, {.comm = ranks()});
   model.zero_grad();
   model.loss({n, n * (rank() + 1)}).backward();
-  CHECK(wrong_gradients(model, {n, sum_over_ranks([](int r) { return r + 1; })}) == "");
+  CHECK(wrong_gradients(model, {n, total_over_ranks([](int r) { return r + 1; })}) == "");
   optim::SGD optimizer(model.parameters(), {.lr = 1});
   net.close();
   CHECK_THROWS_AS(amp::initialize(model, optimizer, quiet("O1")), ValueError);

@@ -6,7 +6,7 @@ using namespace trainees;
 
 namespace {
 
-constexpr int kSteps = 4;
+constexpr int kPlanSteps = 4;
 
 /** How the micro-batches of a step before the last one run. */
 enum class Way : std::uint8_t {
@@ -41,7 +41,7 @@ states::State state_of(const Trainee& trainee, optim::Optimizer& optimizer,
 }
 
 /** Trains on the batches of this rank. */
-states::State reduced(const Plan& plan) {
+states::State reduced_plan(const Plan& plan) {
   const Trainee trainee = make("mlp", 1 + static_cast<std::uint64_t>(rank()));
   const MadeOptimizer optimizer = make_optimizer("SGD", trainee.module);
   auto session = amp::initialize(trainee.module, *optimizer, quiet(plan.level));
@@ -52,7 +52,7 @@ states::State reduced(const Plan& plan) {
                                                      .average = averages(plan),
                                                      .predivide_factor = 1,
                                                      .order = comm::Order::ranks});
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kPlanSteps; ++step) {
     optimizer->zero_grad();
     for (int i = 0; i < plan.micro_batches; ++i) {
       const bool is_last = i + 1 == plan.micro_batches;
@@ -114,11 +114,11 @@ std::vector<Pass> passes_of(const Plan& plan) {
 }
 
 /** Trains in one process on the batches of all ranks. */
-states::State accumulated(const Plan& plan) {
+states::State accumulated_plan(const Plan& plan) {
   const Trainee trainee = make("mlp", 1);
   const MadeOptimizer optimizer = make_optimizer("SGD", trainee.module);
   auto session = amp::initialize(trainee.module, *optimizer, quiet(plan.level));
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kPlanSteps; ++step) {
     optimizer->zero_grad();
     Gradients former;
     for (const Pass& pass : passes_of(plan))
@@ -142,8 +142,8 @@ TEST_CASE("accumulation over micro-batches is bit for bit that of one process") 
         if (way == Way::local && scales(level)) continue;
         const Plan plan{level, way, micro_batches};
         INFO(level << ", way " << static_cast<int>(way) << ", " << micro_batches);
-        const states::State state = reduced(plan);
+        const states::State state = reduced_plan(plan);
         CHECK(difference_between_ranks(state) == "");
-        CHECK(states::difference(accumulated(plan), state) == "");
+        CHECK(states::difference(accumulated_plan(plan), state) == "");
       }
 }

@@ -15,7 +15,7 @@ double factor(int of_rank, int i) { return size() * (3 * i + of_rank + 1); }
 
 /** What the gradient of losses `i` becomes, reduced. */
 double reduced_factor(int i, bool average) {
-  return sum_over_ranks([&](int r) { return factor(r, i); }) / (average ? size() : 1);
+  return total_over_ranks([&](int r) { return factor(r, i); }) / (average ? size() : 1);
 }
 
 void add_loss(const Weighted& model, int i) {

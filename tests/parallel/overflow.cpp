@@ -301,7 +301,7 @@ std::string state_text(const amp::GradScaler& scaler) {
   return text;
 }
 
-bool same_on_all_ranks(const std::string& text) {
+bool same_text_on_all_ranks(const std::string& text) {
   const std::vector<std::string> texts = ranks().gather_text(text);
   return std::all_of(texts.begin(), texts.end(), [&](const auto& one) { return one == text; });
 }
@@ -335,7 +335,7 @@ TEST_CASE("GradScaler skips, on all ranks, the optimizer that one rank has an ov
         // Before its first check the wrapper does not look at the gradients of this rank.
         CHECK(text == str("inf at [2] of parameter 0", step == 0 ? "" : ", first on rank 1"));
       }
-      CHECK(same_on_all_ranks(state_text(training.scaler)));
+      CHECK(same_text_on_all_ranks(state_text(training.scaler)));
     }
     CHECK(all_are(training.model.params[0], 1 - 6 * 0.5));
     CHECK(all_are(training.model.params[1], 1 - 4 * 0.5 * 2));
@@ -370,7 +370,7 @@ TEST_CASE("a rank without gradients takes part in the verdict of GradScaler") {
                                                        : StepResult::stepped;
         CHECK(scaler.step(*optimizer) == expected);
         scaler.update();
-        CHECK(same_on_all_ranks(state_text(scaler)));
+        CHECK(same_text_on_all_ranks(state_text(scaler)));
       }
     }
 }
@@ -395,7 +395,7 @@ TEST_CASE("GradScaler throws DivergenceError on all ranks") {
   spoiled.reset();
   CHECK(step() == StepResult::stepped);
   scaler.update();
-  CHECK(same_on_all_ranks(state_text(scaler)));
+  CHECK(same_text_on_all_ranks(state_text(scaler)));
 }
 
 TEST_CASE("a gradient that one rank loses is found by all in one step, where none is skipped") {

@@ -22,7 +22,7 @@ TEST_CASE("a loss may reach the parameters of several wrappers, different ones o
         for (int net = 0; net < 2; ++net)
           for (std::size_t i = 0; i < shapes.size(); ++i) {
             mine[net].push_back(factor(rank(), i, net));
-            const double sum = sum_over_ranks([&](int r) { return factor(r, i, net); });
+            const double sum = total_over_ranks([&](int r) { return factor(r, i, net); });
             expected[net].push_back(sum == 0 ? kNone : sum / size());
           }
         a.zero_grad();

@@ -21,7 +21,7 @@ struct Block : nn::Model<Block> {
 };
 
 /** Typed members, a container, a layer with two names, and norms that are not converted. */
-struct Net : nn::Model<Net> {
+struct NormNet : nn::Model<NormNet> {
   Block block = add("block", Block{});
   nn::BatchNorm2d shared = add("shared", nn::BatchNorm2d{4});
   nn::Sequential rest =
@@ -34,9 +34,9 @@ struct Net : nn::Model<Net> {
 
 constexpr int kNorms = 6;
 
-Net seeded_net() {
+NormNet seeded_net() {
   manual_seed(7);
-  Net net;
+  NormNet net;
   const NoGrad no_grad;
   for (const nn::NamedTensor& p : net.named_parameters())
     if (p.tensor.dim() == 1) p.tensor += randn(p.tensor.shape()) * 0.1;
@@ -48,7 +48,7 @@ const Parts& two_each() {
   return parts;
 }
 
-Tensor images(std::uint64_t seed = 1, int samples_per_rank = 2) {
+Tensor shared_images(std::uint64_t seed = 1, int samples_per_rank = 2) {
   return shared_randn({samples_per_rank * world().size(), 3, 6, 5}, seed).to(f32);
 }
 
@@ -81,7 +81,7 @@ std::vector<std::vector<double>> step(const nn::Module& net, const Tensor& batch
 
 TEST_CASE("a converted net has the same tensors, names, flags and handles", "[sync_batch_norm]") {
   const auto c = world().all();
-  const Net net = seeded_net();
+  const NormNet net = seeded_net();
   net.block.eval();
   const auto parameters = net.named_parameters(), buffers = net.named_buffers();
   const nn::BatchNorm2d handle = net.block.norm;
@@ -118,10 +118,10 @@ TEST_CASE("a converted net has the same tensors, names, flags and handles", "[sy
 
 TEST_CASE("a net gives what it gives for the joined batch", "[sync_batch_norm]") {
   const auto c = world().all();
-  const Net ours = seeded_net(), whole = seeded_net();
+  const NormNet ours = seeded_net(), whole = seeded_net();
   nn::convert_sync_batch_norm(ours, {.comm = c});
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    const Tensor batch = images(seed), x = part_of(batch, two_each()).requires_grad_(),
+    const Tensor batch = shared_images(seed), x = part_of(batch, two_each()).requires_grad_(),
                  all = batch.clone().requires_grad_();
     ours.zero_grad();
     whole.zero_grad();
@@ -148,10 +148,10 @@ TEST_CASE("a net gives what it gives for the joined batch", "[sync_batch_norm]")
 
 TEST_CASE("in a world of one a converted net has the bits of an unconverted one",
           "[sync_batch_norm]") {
-  const Net converted = seeded_net(), plain = seeded_net();
+  const NormNet converted = seeded_net(), plain = seeded_net();
   nn::convert_sync_batch_norm(converted,
                               {.comm = comm::Communicator()});  // alone, whatever the world
-  const Tensor x = images();
+  const Tensor x = shared_images();
   CHECK(step(converted, x, converted) == step(plain, x, plain));
   CHECK(values_of(converted.named_buffers()) == values_of(plain.named_buffers()));
 }
@@ -170,7 +170,7 @@ TEST_CASE("groups of consecutive ranks share statistics", "[sync_batch_norm]") {
       continue;
     }
     CHECK(nn::convert_sync_batch_norm(ours, {.comm = c, .group_size = size}) == 1);
-    const Tensor batch = images(), y = ours(part_of(batch, two_each()));
+    const Tensor batch = shared_images(), y = ours(part_of(batch, two_each()));
     const std::int64_t first = c.rank() / size * size;
     const Tensor expected = whole(batch.narrow(0, 2 * first, 2 * size));
     CHECK(distance(y, expected.narrow(0, 2 * (c.rank() - first), 2)) < 1e-6);
@@ -184,7 +184,7 @@ TEST_CASE("groups of consecutive ranks share statistics", "[sync_batch_norm]") {
 
 TEST_CASE("evaluation exchanges nothing", "[sync_batch_norm]") {
   const auto c = world().all();
-  const Net net = seeded_net(), plain = seeded_net();
+  const NormNet net = seeded_net(), plain = seeded_net();
   const nn::BatchNorm2d untracked(3, {.track_running_stats = false});
   nn::convert_sync_batch_norm(net, {.comm = c});
   nn::convert_sync_batch_norm(untracked, {.comm = c});
@@ -192,14 +192,14 @@ TEST_CASE("evaluation exchanges nothing", "[sync_batch_norm]") {
   plain.eval();
   untracked.eval();
   if (c.rank() == 0) {  // the others would not answer
-    const Tensor x = images();
+    const Tensor x = shared_images();
     CHECK(step(net, x, net) == step(plain, x, plain));
     CHECK(untracked(x).to_vector<double>() ==
           nn::BatchNorm2d(3, {.track_running_stats = false})(x).to_vector<double>());
   }
   c.barrier();
   net.train();
-  net(part_of(images(), two_each()));
+  net(part_of(shared_images(), two_each()));
   CHECK(same_on_all_ranks(net.head.running_mean()));
 }
 
@@ -209,8 +209,8 @@ TEST_CASE("batch_norm_relu of a converted layer has the bits of its parts", "[sy
     const nn::BatchNorm2d fused(3), parts(3);
     for (const nn::BatchNorm2d& layer : {fused, parts})
       nn::convert_sync_batch_norm(layer, {.comm = c});
-    const Tensor x = part_of(images(1), two_each()).to(dtype),
-                 carried = part_of(images(2), two_each()).to(dtype);
+    const Tensor x = part_of(shared_images(1), two_each()).to(dtype),
+                 carried = part_of(shared_images(2), two_each()).to(dtype);
     for (const bool residual : {false, true})
       CHECK(step(fused, x, [&](const Tensor& t) {
               return nn::batch_norm_relu(fused, t, residual ? carried : Tensor{});
@@ -225,7 +225,7 @@ TEST_CASE("batch_norm_relu of a converted layer has the bits of its parts", "[sy
 
 TEST_CASE("checkpoint computes the exchange again, with the same bits", "[sync_batch_norm]") {
   const auto c = world().all();
-  const Net plain = seeded_net(), again = seeded_net();
+  const NormNet plain = seeded_net(), again = seeded_net();
   nn::convert_sync_batch_norm(plain, {.comm = c});
   nn::convert_sync_batch_norm(again, {.comm = c});
   for (const Parts& parts : {two_each(), all_parts()[2]}) {
@@ -239,7 +239,7 @@ TEST_CASE("checkpoint computes the exchange again, with the same bits", "[sync_b
         2 * plain.shared.num_batches_tracked().item<int>());
   CHECK(same_on_all_ranks(again.shared.running_mean()));
 
-  const Tensor x = part_of(images(), two_each());
+  const Tensor x = part_of(shared_images(), two_each());
   const auto nested = [&](const Tensor& t) { return nn::checkpoint(again.block, t); };
   CHECK(step(again.block, x, [&](const Tensor& t) { return nn::checkpoint(nested, t); }) ==
         step(plain.block, x, plain.block));
@@ -264,7 +264,7 @@ TEST_CASE("every level of mixed precision runs a converted net", "[sync_batch_no
   const auto c = world().all();
   for (const char* level : levels::names()) {
     INFO(level);
-    const Net ours = seeded_net(), whole = seeded_net();
+    const NormNet ours = seeded_net(), whole = seeded_net();
     optim::SGD optimizer(ours.parameters(), {.lr = 0.1});
     nn::convert_sync_batch_norm(ours, {.comm = c});
     const amp::Options options{.opt_level = level, .verbosity = 0};
@@ -274,7 +274,7 @@ TEST_CASE("every level of mixed precision runs a converted net", "[sync_batch_no
     CHECK(ours.block.norm.weight().dtype() == (is_low ? f16 : f32));
     CHECK(ours.block.norm.running_var().dtype() == (is_low ? f16 : f32));
 
-    const Tensor batch = images();
+    const Tensor batch = shared_images();
     const Tensor y = [&] {
       const auto on = session.activate();
       return ours(part_of(batch, two_each()));
@@ -300,7 +300,7 @@ TEST_CASE("every level of mixed precision runs a converted net", "[sync_batch_no
     const std::string text =
         error_of<StateError>([&] { nn::convert_sync_batch_norm(ours, {.comm = c}); });
     CHECK(text.starts_with(
-        "convert_sync_batch_norm: mixed precision is attached to the model; got \"\" Net"));
+        "convert_sync_batch_norm: mixed precision is attached to the model; got \"\" NormNet"));
     session.close();
     CHECK(nn::convert_sync_batch_norm(ours, {.comm = c}) == kNorms);
   }
@@ -308,7 +308,7 @@ TEST_CASE("every level of mixed precision runs a converted net", "[sync_batch_no
 
 TEST_CASE("a converted layer casts its input by the tag of batch_norm", "[sync_batch_norm]") {
   const auto c = world().all();
-  const Tensor x = part_of(images(), two_each());
+  const Tensor x = part_of(shared_images(), two_each());
   const amp::autocast casts({.dtype = bf16});
   const auto dtype_of = [&](const Tensor& input) {
     const nn::BatchNorm2d layer(3);
@@ -334,12 +334,13 @@ TEST_CASE("DistributedDataParallel trains a converted net like one process with 
           "[sync_batch_norm]") {
   const auto c = world().all();
   for (const bool recomputes : {false, true}) {
-    const Net ours = seeded_net(), whole = seeded_net();
+    const NormNet ours = seeded_net(), whole = seeded_net();
     nn::convert_sync_batch_norm(ours, {.comm = c});
     optim::SGD optimizer(ours.parameters(), {.lr = 0.1}), other(whole.parameters(), {.lr = 0.1});
     const nn::DistributedDataParallel net(ours, {.comm = c, .own_random_streams = false});
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-      const Tensor batch = images(seed), target = shared_randn({batch.size(0), 4}, 50).to(f32);
+      const Tensor batch = shared_images(seed),
+                   target = shared_randn({batch.size(0), 4}, 50).to(f32);
       const Tensor x = part_of(batch, two_each());
       const auto forward = [&](const Tensor& t) { return net(t); };
       optimizer.zero_grad();
@@ -363,7 +364,7 @@ TEST_CASE("ranks that train a converted net agree bit for bit at every level",
           "[sync_batch_norm]") {
   const auto c = world().all();
   for (const char* level : levels::names()) {
-    const Net ours = seeded_net();
+    const NormNet ours = seeded_net();
     nn::convert_sync_batch_norm(ours, {.comm = c});
     optim::SGD optimizer(ours.parameters(), {.lr = 0.05, .momentum = 0.9});
     auto session = amp::initialize(ours, optimizer, {.opt_level = level, .verbosity = 0});

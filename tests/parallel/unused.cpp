@@ -18,7 +18,7 @@ TEST_CASE("unused parameters count as zero, and stay without a gradient if no ra
         Factors mine, expected;
         for (std::size_t i = 0; i < model.params.size(); ++i) {
           mine.push_back(factor(rank(), i));
-          const double sum = sum_over_ranks([&](int r) { return factor(r, i); });
+          const double sum = total_over_ranks([&](int r) { return factor(r, i); });
           expected.push_back(sum == 0 ? kNone : sum / size());
         }
         model.zero_grad();

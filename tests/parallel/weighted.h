@@ -50,13 +50,13 @@ inline int rank() { return ranks().rank(); }
 inline int size() { return ranks().size(); }
 
 /** Returns f(rank) of all ranks added up. */
-template <class F> double sum_over_ranks(const F& f) {
+template <class F> double total_over_ranks(const F& f) {
   double sum = 0;
   for (int r = 0; r < size(); ++r) sum += f(r);
   return sum;
 }
 
-template <class F> double mean_over_ranks(const F& f) { return sum_over_ranks(f) / size(); }
+template <class F> double mean_over_ranks(const F& f) { return total_over_ranks(f) / size(); }
 
 /** Returns whether all elements are the number. */
 inline bool all_are(const Tensor& x, double number) {

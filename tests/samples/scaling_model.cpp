@@ -21,16 +21,16 @@ Fabric simple(double slow_down = 0) {
 
 /** A step of `seconds` of which the first third is forward. Gradients of `bytes` in all are ready
  *  at a constant rate after it, and one of `last` bytes at the end. */
-StepProfile even_step(double seconds, double bytes, double last) {
+StepTimes even_step(double seconds, double bytes, double last) {
   constexpr int kPieces = 1024;
-  StepProfile profile{seconds, {}};
+  StepTimes profile{seconds, {}};
   for (int i = 1; i <= kPieces; ++i)
     profile.gradients.push_back({seconds / 3 * (1 + 2.0 * i / kPieces), bytes / kPieces});
   if (last > 0) profile.gradients.push_back({seconds, last});
   return profile;
 }
 
-double percent(const StepProfile& profile, std::size_t fabric, int ranks) {
+double percent(const StepTimes& profile, std::size_t fabric, int ranks) {
   return 100 * profile.seconds / predict_step(profile, known_fabrics()[fabric], ranks);
 }
 
@@ -90,15 +90,15 @@ TEST_CASE("the model has the buckets of DistributedDataParallel", "[samples]") {
 TEST_CASE("a step ends when everything is computed and reduced", "[samples]") {
   // The reduction of one MiB takes 1 ms + 1.048576 ms.
   const double reduction = 1e-3 + kMiB * 1e-9;
-  const StepProfile late{0.1, {{0.08, kMiB}}};
+  const StepTimes late{0.1, {{0.08, kMiB}}};
   CHECK(predict_step(late, simple(), 1) == 0.1);
   CHECK(predict_step(late, simple(), 2) == Approx(0.1 + reduction));
   // The first is hidden, the second is not: it ends after the last gradient is ready, and 0.02 s of
   // the step follow.
-  const StepProfile hidden{0.1, {{0.01, kMiB}, {0.08, kMiB}}};
+  const StepTimes hidden{0.1, {{0.01, kMiB}, {0.08, kMiB}}};
   CHECK(predict_step(hidden, simple(), 2) == Approx(0.1 + reduction));
   // The second has to wait for the first.
-  const StepProfile queued{0.1, {{0.0795, kMiB}, {0.08, kMiB}}};
+  const StepTimes queued{0.1, {{0.0795, kMiB}, {0.08, kMiB}}};
   CHECK(predict_step(queued, simple(), 2) == Approx(0.0995 + 2 * reduction));
   // Computing is slower while the first is reduced, which delays the second.
   CHECK(predict_step(hidden, simple(0.5), 2) == Approx(0.1 + 1.5 * reduction));
@@ -125,7 +125,7 @@ TEST_CASE("known fabrics: GPT-2 and ResNet-50 on 8, 64 and 512 GPUs", "[samples]
   // pass delays all reductions.
   const double gpt2 = 85.8e6, embedding = 38.6e6, resnet = 25.6e6;
   struct Case {
-    StepProfile profile;
+    StepTimes profile;
     double percent[3][3];  // fabric, then 8, 64, 512 ranks
   };
   const Case cases[] = {
@@ -144,7 +144,7 @@ TEST_CASE("known fabrics: GPT-2 and ResNet-50 on 8, 64 and 512 GPUs", "[samples]
 }
 
 TEST_CASE("more ranks are never faster", "[samples]") {
-  const StepProfile profile = even_step(0.02, 50e6, 1e6);
+  const StepTimes profile = even_step(0.02, 50e6, 1e6);
   for (const Fabric& fabric : known_fabrics())
     for (int ranks = 1; ranks <= 512; ranks *= 2)
       CHECK(predict_step(profile, fabric, 2 * ranks) >= predict_step(profile, fabric, ranks));

@@ -10,19 +10,18 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "float_bits.h"
 
 using namespace mezzo;
 using cpu_kernels::convert;
 using cpu_kernels::narrow;
 using cpu_kernels::widen;
+using float_bits::bits_of;
+using float_bits::float_of;
+using float_bits::kInf;
+using float_bits::kNan;
 
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::uint32_t bits_of(float x) { return detail::bits_as<std::uint32_t>(x); }
-float float_of(std::uint32_t bits) { return detail::bits_as<float>(bits); }
 
 /** Converts a list repeated 23 times, so that vector bodies and tails both convert every value. */
 template <class To, class From> std::vector<To> converted(const std::vector<From>& values) {

@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "float_bits.h"
 
+using float_bits::bits_of;
+using float_bits::float_of;
 using mezzo::BFloat16;
 using mezzo::Half;
 
@@ -81,9 +84,6 @@ template <class T> const Reference<T>& reference() {
   static const Reference<T> instance;
   return instance;
 }
-
-float float_of(std::uint32_t bits) { return mezzo::detail::bits_as<float>(bits); }
-std::uint32_t bits_of(float x) { return mezzo::detail::bits_as<std::uint32_t>(x); }
 
 }  // namespace
 

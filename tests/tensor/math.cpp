@@ -12,13 +12,16 @@
 #include <vector>
 
 #include "../support/catch.h"
+#include "float_bits.h"
 
 namespace math = mezzo::math;
 
-namespace {
+using float_bits::bits_of;
+using float_bits::float_of;
+using float_bits::kInf;
+using float_bits::kNan;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+namespace {
 
 struct Function {
   const char* name;
@@ -47,9 +50,6 @@ const Function kFunctions[] = {
     {"acosh", math::acosh, std::acosh, 2.5},   {"asinh", math::asinh, std::asinh, 2.0},
     {"atanh", math::atanh, std::atanh, 2.5},
 };
-
-float float_of(std::uint32_t bits) { return mezzo::detail::bits_as<float>(bits); }
-std::uint32_t bits_of(float x) { return mezzo::detail::bits_as<std::uint32_t>(x); }
 
 /** Returns the distance of `got` from `exact` in float ULPs; infinite where NaN, infinity or the
  *  sign of zero are wrong. */

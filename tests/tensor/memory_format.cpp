@@ -11,14 +11,14 @@ namespace {
 
 constexpr MemoryFormat kLast = MemoryFormat::channels_last, kRows = MemoryFormat::contiguous;
 
-Tensor counting(const Shape& shape) {
+Tensor scattered(const Shape& shape) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < checked_numel(shape, "test"); ++i)
     values.push_back(static_cast<double>(i * 7919 % 251) / 64 - 2);
   return tensor(values, shape);
 }
 
-Tensor last(const Shape& shape) { return counting(shape).to(kLast); }
+Tensor last(const Shape& shape) { return scattered(shape).to(kLast); }
 
 bool is_last(const Tensor& x) {
   return x.is_contiguous(kLast) && !x.is_contiguous() &&
@@ -65,7 +65,7 @@ TEST_CASE("strides of memory formats match PyTorch's, sizes of 0 and 1 included"
   };
   for (const Golden& g : all) {
     INFO(str(g.shape));
-    const Tensor x = counting(g.shape), y = x.to(kLast);
+    const Tensor x = scattered(g.shape), y = x.to(kLast);
     CHECK(x.is_contiguous(kLast) == g.is_last);
     CHECK(y.strides() == g.made);
     CHECK(x.contiguous(kLast).strides() == g.contiguous);
@@ -87,7 +87,7 @@ TEST_CASE("strides of memory formats match PyTorch's, sizes of 0 and 1 included"
 }
 
 TEST_CASE("elementwise results have PyTorch's strides", "[format]") {
-  const Tensor x = last({2, 3, 4, 5}), y = counting({2, 3, 4, 5});
+  const Tensor x = last({2, 3, 4, 5}), y = scattered({2, 3, 4, 5});
   const Strides channels{60, 1, 15, 3}, rows{60, 20, 5, 1};
   const auto corner = [](const Tensor& z) { return z.narrow(2, 0, 1).narrow(3, 0, 1); };
   // The first operand of the result's shape decides the format.
@@ -106,8 +106,8 @@ TEST_CASE("elementwise results have PyTorch's strides", "[format]") {
   CHECK((x * corner(y)).strides() == channels);
   CHECK((corner(y) * x).strides() == channels);
   CHECK((corner(x) * y).strides() == rows);
-  CHECK((x * counting({5})).strides() == channels);
-  CHECK((counting({3, 1, 1}) * x).strides() == channels);
+  CHECK((x * scattered({5})).strides() == channels);
+  CHECK((scattered({3, 1, 1}) * x).strides() == channels);
   CHECK((x.narrow(1, 0, 1) * y).strides() == rows);
   // The order is found in strided memory with gaps; the result has none.
   CHECK((x.narrow(1, 0, 2) * 2).strides() == Strides{40, 1, 10, 2});
@@ -122,9 +122,9 @@ TEST_CASE("elementwise results have PyTorch's strides", "[format]") {
 }
 
 TEST_CASE("convolutions, pooling, resizing and padding keep channels-last", "[format]") {
-  const Tensor x = last({2, 3, 8, 6}), rows = counting({2, 3, 8, 6});
-  const Tensor w = counting({4, 3, 3, 3}), point = counting({4, 3, 1, 1}),
-               transposed = counting({3, 4, 3, 3});
+  const Tensor x = last({2, 3, 8, 6}), rows = scattered({2, 3, 8, 6});
+  const Tensor w = scattered({4, 3, 3, 3}), point = scattered({4, 3, 1, 1}),
+               transposed = scattered({3, 4, 3, 3});
   const auto keeps = [&](const auto& call) {
     const Tensor y = call(x);
     CHECK(is_last(y));
@@ -132,7 +132,7 @@ TEST_CASE("convolutions, pooling, resizing and padding keep channels-last", "[fo
     CHECK(is_rows(expected));
     CHECK(same(y, expected));
   };
-  keeps([&](const Tensor& z) { return conv2d(z, w, counting({4})); });
+  keeps([&](const Tensor& z) { return conv2d(z, w, scattered({4})); });
   keeps([&](const Tensor& z) { return conv2d(z, point); });
   keeps([&](const Tensor& z) { return conv_transpose2d(z, transposed, {}, {.stride = 2}); });
   keeps([](const Tensor& z) { return max_pool2d(z, 2); });
@@ -151,24 +151,24 @@ TEST_CASE("convolutions, pooling, resizing and padding keep channels-last", "[fo
   CHECK(same(conv2d(rows, w.to(kLast)), conv2d(rows, w)));
   CHECK(adaptive_avg_pool2d(x, {1, 1}).strides() == Strides{3, 1, 3, 3});
   const Tensor volume = last({2, 3, 4, 5, 6});
-  CHECK(is_last(conv3d(volume, counting({4, 3, 2, 2, 2}))));
+  CHECK(is_last(conv3d(volume, scattered({4, 3, 2, 2, 2}))));
   CHECK(is_last(max_pool3d(volume, 2)));
   // Without a batch the dimensions differ: four dimensions of a volume are not an image batch.
   const Tensor single = last({3, 4, 5, 6});
-  CHECK(is_rows(conv3d(single, counting({4, 3, 2, 2, 2}).to(kLast))));
+  CHECK(is_rows(conv3d(single, scattered({4, 3, 2, 2, 2}).to(kLast))));
   CHECK(is_rows(max_pool3d(single, 2)));
-  CHECK(same(conv3d(single, counting({4, 3, 2, 2, 2}).to(kLast)),
-             conv3d(single.contiguous(), counting({4, 3, 2, 2, 2}))));
+  CHECK(same(conv3d(single, scattered({4, 3, 2, 2, 2}).to(kLast)),
+             conv3d(single.contiguous(), scattered({4, 3, 2, 2, 2}))));
 }
 
 TEST_CASE("gradients of a convolution have its result's format and the same values", "[format]") {
   const auto gradients = [](MemoryFormat of_x, MemoryFormat of_w, const Tensor& g) {
-    const Tensor x = counting({2, 3, 6, 5}).to(of_x).requires_grad_(),
-                 w = counting({4, 3, 3, 3}).to(of_w).requires_grad_();
+    const Tensor x = scattered({2, 3, 6, 5}).to(of_x).requires_grad_(),
+                 w = scattered({4, 3, 3, 3}).to(of_w).requires_grad_();
     const Tensor y = conv2d(x, w, {}, {.padding = 1});
     return grad(TensorList(y), std::vector{x, w}, {}, TensorList(g));
   };
-  const Tensor g = counting({2, 4, 6, 5});
+  const Tensor g = scattered({2, 4, 6, 5});
   const std::vector<Tensor> expected = gradients(kRows, kRows, g);
   for (const Tensor& rows : expected) CHECK(is_rows(rows));
   for (const auto& [of_x, of_w] : {std::pair{kLast, kLast}, {kLast, kRows}, {kRows, kLast}})
@@ -182,7 +182,7 @@ TEST_CASE("gradients of a convolution have its result's format and the same valu
 }
 
 TEST_CASE("gradients flow through changes of format", "[format]") {
-  const Tensor x = counting({2, 3, 4, 5}).requires_grad_();
+  const Tensor x = scattered({2, 3, 4, 5}).requires_grad_();
   const Tensor y = x.to(kLast);
   CHECK(y.requires_grad());
   sum(y * y).backward();
@@ -190,7 +190,7 @@ TEST_CASE("gradients flow through changes of format", "[format]") {
   const auto there_and_back = [](const std::vector<Tensor>& in) {
     return std::vector{in[0].to(kLast) * in[0].contiguous(kLast).to(kRows)};
   };
-  const Tensor wide = counting({2, 3, 2, 2}).to(f64).requires_grad_();
+  const Tensor wide = scattered({2, 3, 2, 2}).to(f64).requires_grad_();
   CHECK(gradcheck(there_and_back, {wide}).report == "");
   CHECK(gradgradcheck(there_and_back, {wide}).report == "");
 }
@@ -198,8 +198,8 @@ TEST_CASE("gradients flow through changes of format", "[format]") {
 TEST_CASE("the gradient of a leaf has the leaf's format", "[format]") {
   for (const MemoryFormat format : {kRows, kLast})
     for (const MemoryFormat incoming : {kRows, kLast}) {
-      const Tensor w = counting({2, 3, 4, 5}).to(format).requires_grad_();
-      const Tensor factor = counting({2, 3, 4, 5}).to(incoming);
+      const Tensor w = scattered({2, 3, 4, 5}).to(format).requires_grad_();
+      const Tensor factor = scattered({2, 3, 4, 5}).to(incoming);
       for (int times = 1; times <= 2; ++times) {
         sum(factor * w).backward();
         CHECK(same_dense_layout(w.grad(), w));
@@ -210,7 +210,7 @@ TEST_CASE("the gradient of a leaf has the leaf's format", "[format]") {
 }
 
 TEST_CASE("views of channels-last tensors have the right values", "[format]") {
-  const Tensor x = last({2, 3, 4, 5}), rows = counting({2, 3, 4, 5});
+  const Tensor x = last({2, 3, 4, 5}), rows = scattered({2, 3, 4, 5});
   CHECK(same(x.flatten(1), rows.flatten(1)));
   CHECK(same(x.reshape({6, 20}), rows.reshape({6, 20})));
   CHECK_THROWS_AS(x.view({6, 20}), ShapeError);
@@ -241,12 +241,12 @@ TEST_CASE("a dropout mask is the same in every format", "[format]") {
 }
 
 TEST_CASE("channels-last rejects other ranks; the error has shape and expectation", "[format]") {
-  const Tensor x = counting({3, 4});
+  const Tensor x = scattered({3, 4});
   CHECK_THROWS_WITH_AS_TEXT(
       x.to(kLast), ShapeError,
       "to: channels_last needs an image or a volume; got f32[3,4]@cpu, expected 4 or 5");
   CHECK_THROWS_WITH_AS_TEXT(x.contiguous(kLast), ShapeError, "contiguous: channels_last");
-  CHECK_THROWS_AS(counting({2, 2, 2, 2, 2, 2}).to(kLast), ShapeError);
+  CHECK_THROWS_AS(scattered({2, 2, 2, 2, 2, 2}).to(kLast), ShapeError);
   CHECK_THROWS_AS(Tensor().to(kLast), ValueError);
   CHECK_FALSE(x.is_contiguous(kLast));
   CHECK(x.to(kRows).is_same(x));

@@ -176,8 +176,8 @@ struct Weight : ConvProblem {
 };
 
 template <class P>
-P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tensor& weight,
-             MemoryFormat format) {
+P conv_problem(const ConvGeometry& g, const Volume& x, const Volume& y, const Tensor& weight,
+               MemoryFormat format) {
   P p{};
   p.entries = g.groups;
   p.kernel = triple(g.kernel);
@@ -194,7 +194,7 @@ P problem_of(const ConvGeometry& g, const Volume& x, const Volume& y, const Tens
   return p;
 }
 
-template <class P> void run(const P& problem, DType result, Device device) {
+template <class P> void run_conv(const P& problem, DType result, Device device) {
   visit_floating_compute(result,
                          [&]<class C>(std::type_identity<C>) { run_tiles<C>(problem, device); });
 }
@@ -230,8 +230,8 @@ bool by_library(const ConvCall& call, const ResultPairs& pairs) {
 /** Returns the result of a call, and what `call` computes, which runs Mezzo's own kernels. Sums
  *  have `terms` products of elements of a and b. */
 template <class Call>
-std::vector<ResultPair> beside_own(const Tensor& out, const Call& call, std::int64_t terms,
-                                   const Tensor& a, const Tensor& b) {
+std::vector<ResultPair> conv_beside_own(const Tensor& out, const Call& call, std::int64_t terms,
+                                        const Tensor& a, const Tensor& b) {
   const CategoryScope scope(MemoryCategory::workspace);
   Tensor own = empty_tensor(out.shape(), out.dtype(), out.device(), false, out.memory_format());
   call({&own, 1});
@@ -246,7 +246,7 @@ void run_positions(P problem, const Volume& y, const Tensor& bias, Device device
       problem.in_channels * problem.kernel.at[0] * problem.kernel.at[1] * problem.kernel.at[2];
   problem.bias = {bias.defined() ? bias.raw_data() : nullptr,
                   bias.defined() ? bias.dtype() : DType::f32};
-  run(problem, y.dtype, device);
+  run_conv(problem, y.dtype, device);
 }
 
 /** Computes a convolution or its adjoint, which exchanges the roles of input and output in the
@@ -260,7 +260,7 @@ template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& at
       op::conv_geometry(attrs, kTransposed ? to.size : from.size, kTransposed ? from.size : to.size,
                         op::volume_of(w, attrs.dims).size);
   const ResultPairs pairs = [&] {
-    return beside_own(
+    return conv_beside_own(
         out[0], [&](Outputs own) { convolve<P>(in, own, attrs); },
         g.taps() * from.channels / g.groups, x, w);
   };
@@ -275,7 +275,7 @@ template <class P> void convolve(Inputs in, Outputs out, const op::ConvAttrs& at
                   .bias = bias},
                  pairs))
     return;
-  run_positions(problem_of<P>(g, from, to, w, format), to, bias, x.device());
+  run_positions(conv_problem<P>(g, from, to, w, format), to, bias, x.device());
 }
 
 void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
@@ -291,7 +291,7 @@ void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
   const ConvGeometry g =
       op::conv_geometry(attrs, from.size, to.size, op::leading(attrs.sizes, attrs.dims, 1));
   const ResultPairs pairs = [&] {
-    return beside_own(
+    return conv_beside_own(
         out[0], [&](Outputs own) { conv_weight(in, own, attrs); }, to.batch * to.pixels(), x, y);
   };
   if (by_library({.wanted = dnn::Convolution::Wanted::weight,
@@ -303,14 +303,14 @@ void conv_weight(Inputs in, Outputs out, const op::ConvAttrs& attrs) {
                   .weight = out[0]},
                  pairs))
     return;
-  Weight problem = problem_of<Weight>(g, from, to, out[0], format);
+  Weight problem = conv_problem<Weight>(g, from, to, out[0], format);
   problem.m = problem.in_channels * g.taps();
   problem.n = problem.out_channels;
   problem.k = to.batch * to.pixels();
   // Neighbouring positions are adjacent in row-major arrays, neighbouring channels in channels-last
   // ones.
   problem.left_along_terms = problem.right_along_terms;
-  run(problem, out[0].dtype(), x.device());
+  run_conv(problem, out[0].dtype(), x.device());
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& a
   run_product(op::plan(product), c.device());
 }
 
-Tensor transposed(const Tensor& x) {
+Tensor transposed_matrix(const Tensor& x) {
   Shape shape = x.shape();
   Strides strides = x.strides();
   const int last = shape.rank() - 1;
@@ -71,7 +71,7 @@ class ConvProducts {
   Tensor rows(const Tensor& x) const {
     if (has_rows()) return matrices(x);
     Tensor copy = empty_tensor({images(), positions(), channels(x)}, x.dtype(), x.device());
-    copy_elements(transposed(matrices(x)), copy);
+    copy_elements(transposed_matrix(matrices(x)), copy);
     return reshaped(copy, {images() * positions(), channels(x)});
   }
 
@@ -102,15 +102,16 @@ class ConvProducts {
 
   /** Multiplies the channels at each position of `from` with a matrix, and adds the bias. */
   void map(const Tensor& from, const Tensor& to, const Tensor& matrix) const {
-    if (has_rows()) return multiply(matrices(from), transposed(matrix), matrices(to), call_.bias);
+    if (has_rows())
+      return multiply(matrices(from), transposed_matrix(matrix), matrices(to), call_.bias);
     if (call_.bias.defined()) fill_with_bias(to);
     multiply(matrix, matrices(from), matrices(to), call_.bias.defined() ? matrices(to) : Tensor{});
   }
 
   void find_x() const {
-    if (is_whole_) return map(call_.y, call_.x, transposed(weight()));
+    if (is_whole_) return map(call_.y, call_.x, transposed_matrix(weight()));
     const Tensor values = empty_reached();
-    map(call_.y, values, transposed(weight()));
+    map(call_.y, values, transposed_matrix(weight()));
     fill_with_bias(call_.x);
     Tensor to = reached();
     copy_elements(values, to);
@@ -122,10 +123,10 @@ class ConvProducts {
     const Tensor& y = call_.y;
     const std::int64_t results = call_.weight.numel();
     if (has_rows() || (images() > 1 && results > (channels(x) + channels(y)) * positions()))
-      return multiply(transposed(rows(y)), rows(x), weight(), {});
+      return multiply(transposed_matrix(rows(y)), rows(x), weight(), {});
     const Tensor sums =
         images() == 1 ? call_.weight : empty_tensor({images(), results}, x.dtype(), x.device());
-    multiply(matrices(y), transposed(matrices(x)),
+    multiply(matrices(y), transposed_matrix(matrices(x)),
              reshaped(sums, {images(), channels(y), channels(x)}), {});
     Tensor total = reshaped(call_.weight, {results});
     if (images() > 1) op::sum_columns(sums, total);

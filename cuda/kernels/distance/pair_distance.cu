@@ -30,13 +30,13 @@ template <class C> struct Pairs {
 
 // A block computes kSide x kSide distances, kOwn x kOwn per thread, from kDepth coordinates at a
 // time in shared memory.
-constexpr int kThreads = 256, kRow = 16, kOwn = 2, kSide = kRow * kOwn, kDepth = 32;
-static_assert(kRow * kRow == kThreads && kMetricPart % kDepth == 0);
+constexpr int kPairThreads = 256, kRow = 16, kOwn = 2, kPairSide = kRow * kOwn, kDepth = 32;
+static_assert(kRow * kRow == kPairThreads && kMetricPart % kDepth == 0);
 
 template <class C>
 __device__ void load_side(C* side, const C* rows, std::int64_t first, std::int64_t count,
                           std::int64_t m, std::int64_t length) {
-  for (int e = static_cast<int>(threadIdx.x); e < kSide * kDepth; e += kThreads) {
+  for (int e = static_cast<int>(threadIdx.x); e < kPairSide * kDepth; e += kPairThreads) {
     const int row = e / kDepth, k = e % kDepth;
     const bool exists = first + row < count && m + k < length;
     side[row * (kDepth + 1) + k] = exists ? rows[(first + row) * length + m + k] : C(0);
@@ -52,15 +52,16 @@ __device__ __noinline__ C slow_distance(const Metric& metric, C sum, const C* a,
 }
 
 template <class C, class Metric>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPairThreads)
     distance_kernel(const Pairs<C> __grid_constant__ pairs, const Metric metric, C* y) {
-  MZ_SHARED(C, left, kSide * (kDepth + 1));
-  MZ_SHARED(C, right, kSide * (kDepth + 1));
-  const std::int64_t columns = blocks_for(pairs.right, kSide), rows = blocks_for(pairs.left, kSide);
+  MZ_SHARED(C, left, kPairSide * (kDepth + 1));
+  MZ_SHARED(C, right, kPairSide * (kDepth + 1));
+  const std::int64_t columns = blocks_for(pairs.right, kPairSide),
+                     rows = blocks_for(pairs.left, kPairSide);
   const auto block = static_cast<std::int64_t>(blockIdx.x);
   const std::int64_t b = block / (rows * columns);
-  const std::int64_t i0 = block / columns % rows * kSide, j0 = block % columns * kSide;
-  if (pairs.triangle && j0 + kSide <= i0 + 1) return;
+  const std::int64_t i0 = block / columns % rows * kPairSide, j0 = block % columns * kPairSide;
+  if (pairs.triangle && j0 + kPairSide <= i0 + 1) return;
   const C* const x1 = pairs.x1 + b * pairs.left * pairs.length;
   const C* const x2 = pairs.x2 + b * pairs.right * pairs.length;
   const int ti = static_cast<int>(threadIdx.x) / kRow, tj = static_cast<int>(threadIdx.x) % kRow;
@@ -105,13 +106,13 @@ __global__ void __launch_bounds__(kThreads)
 
 // Gradients: a block has a vector of the left side and a warp's width of its coordinates; its warps
 // alternate over the vectors of the other side.
-constexpr int kParts = kThreads / kWarpSize;
+constexpr int kParts = kPairThreads / kWarpSize;
 
 template <class C, class Metric>
-__global__ void __launch_bounds__(kThreads)
-    gradient_kernel(const Pairs<C> __grid_constant__ pairs, const Metric metric, const C* g,
-                    const C* y, C* gx) {
-  MZ_SHARED(C, room, kThreads);
+__global__ void __launch_bounds__(kPairThreads)
+    distance_gradient_kernel(const Pairs<C> __grid_constant__ pairs, const Metric metric,
+                             const C* g, const C* y, C* gx) {
+  MZ_SHARED(C, room, kPairThreads);
   const Spread spread{.slots = kWarpSize, .parts = kParts, .across = true};
   const Role at = role_in(spread);
   const std::int64_t columns = blocks_for(pairs.length, kWarpSize);
@@ -151,13 +152,13 @@ void with_pairs(const Tensor& x1, const Tensor& x2, bool triangle, double p, F&&
 
 void distances(const Tensor& x1, const Tensor& x2, const Tensor& y, bool triangle, double p) {
   if (y.numel() == 0) return;
-  with_pairs(x1, x2, triangle, p,
-             [&]<class C, class Metric>(const Pairs<C>& pairs, const Metric& metric) {
-               const std::int64_t blocks =
-                   pairs.batch * blocks_for(pairs.left, kSide) * blocks_for(pairs.right, kSide);
-               launch(&distance_kernel<C, Metric>, {.blocks = blocks, .threads = kThreads},
-                      current_stream(y.device()), pairs, metric, y.template data<C>());
-             });
+  with_pairs(
+      x1, x2, triangle, p, [&]<class C, class Metric>(const Pairs<C>& pairs, const Metric& metric) {
+        const std::int64_t blocks =
+            pairs.batch * blocks_for(pairs.left, kPairSide) * blocks_for(pairs.right, kPairSide);
+        launch(&distance_kernel<C, Metric>, {.blocks = blocks, .threads = kPairThreads},
+               current_stream(y.device()), pairs, metric, y.template data<C>());
+      });
 }
 
 void gradients(const Tensor& g, const Tensor& y, const Tensor& x1, const Tensor& x2,
@@ -166,29 +167,29 @@ void gradients(const Tensor& g, const Tensor& y, const Tensor& x1, const Tensor&
   with_pairs(
       x1, x2, triangle, p, [&]<class C, class Metric>(const Pairs<C>& pairs, const Metric& metric) {
         const std::int64_t blocks = pairs.batch * pairs.left * blocks_for(pairs.length, kWarpSize);
-        launch(&gradient_kernel<C, Metric>, {.blocks = blocks, .threads = kThreads},
+        launch(&distance_gradient_kernel<C, Metric>, {.blocks = blocks, .threads = kPairThreads},
                current_stream(gx.device()), pairs, metric, g.template data<C>(),
                y.template data<C>(), gx.template data<C>());
       });
 }
 
-using Attrs = op::Pdist::Attrs;
+using PairAttrs = op::Pdist::Attrs;
 
-void pair_distance(Inputs in, Outputs out, const Attrs& attrs) {
+void pair_distance(Inputs in, Outputs out, const PairAttrs& attrs) {
   distances(row_major(in[0]), row_major(in[1]), out[0], false, attrs.p);
 }
 
-void pair_distance_backward(Inputs in, Outputs out, const Attrs& attrs) {
+void pair_distance_backward(Inputs in, Outputs out, const PairAttrs& attrs) {
   gradients(row_major(in[0]), row_major(in[1]), row_major(in[2]), row_major(in[3]), out[0], false,
             attrs.p);
 }
 
-void triangle_distance(Inputs in, Outputs out, const Attrs& attrs) {
+void triangle_distance(Inputs in, Outputs out, const PairAttrs& attrs) {
   const Tensor x = row_major(in[0]);
   distances(x, x, out[0], true, attrs.p);
 }
 
-void triangle_distance_backward(Inputs in, Outputs out, const Attrs& attrs) {
+void triangle_distance_backward(Inputs in, Outputs out, const PairAttrs& attrs) {
   const Tensor x = row_major(in[2]);
   gradients(row_major(in[0]), row_major(in[1]), x, x, out[0], true, attrs.p);
 }

@@ -15,8 +15,8 @@ namespace {
 
 using op::kExponentBins;
 
-constexpr int kThreads = 256;
-constexpr std::int64_t kMostParts = 256;  // blocks of the first kernel
+constexpr int kHistogramThreads = 256;
+constexpr std::int64_t kMostHistogramParts = 256;  // blocks of the first kernel
 /** Words of a block's result: the counts, then the bits of the largest magnitude. */
 constexpr int kWords = kExponentBins + 1;
 
@@ -42,17 +42,18 @@ template <class C> struct Changes {
 
 /** Counts the elements i * parts * kThreads + ... of a block. A block counts fewer than 2^32. */
 template <class Source>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kHistogramThreads)
     exponent_parts_kernel(const Source source, std::int64_t count, std::int64_t parts,
                           unsigned* results) {
   constexpr int kHistograms = Source::kHistograms;
   MZ_SHARED(unsigned, words, kHistograms* kWords);
   const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < kHistograms * kWords; i += kThreads) words[i] = 0;
+  for (int i = thread; i < kHistograms * kWords; i += kHistogramThreads) words[i] = 0;
   __syncthreads();
   float largest[kHistograms] = {};
   const std::int64_t part = static_cast<std::int64_t>(blockIdx.x);
-  for (std::int64_t i = part * kThreads + thread; i < count; i += parts * kThreads) {
+  for (std::int64_t i = part * kHistogramThreads + thread; i < count;
+       i += parts * kHistogramThreads) {
     typename Source::Value values[kHistograms];
     source.load(i, values);
     for (int h = 0; h < kHistograms; ++h) {
@@ -65,15 +66,15 @@ __global__ void __launch_bounds__(kThreads)
   for (int h = 0; h < kHistograms; ++h)
     atomicMax(&words[h * kWords + kExponentBins], std::bit_cast<unsigned>(largest[h]));
   __syncthreads();
-  for (int i = thread; i < kHistograms * kWords; i += kThreads)
+  for (int i = thread; i < kHistograms * kWords; i += kHistogramThreads)
     results[part * kHistograms * kWords + i] = words[i];
 }
 
 /** Adds the results of all blocks for one histogram, whose words are `stride` apart. */
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kHistogramThreads)
     exponent_sum_kernel(const unsigned* results, std::int64_t parts, std::int64_t stride,
                         std::int64_t* counts, float* largest) {
-  for (int i = static_cast<int>(threadIdx.x); i < kExponentBins; i += kThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kExponentBins; i += kHistogramThreads) {
     std::int64_t sum = 0;
     for (std::int64_t part = 0; part < parts; ++part) sum += results[part * stride + i];
     counts[i] = sum;
@@ -90,14 +91,14 @@ __global__ void __launch_bounds__(kThreads)
 template <class Source> void write_histograms(const Source& source, const Tensor& x, Outputs out) {
   const std::int64_t count = x.numel(), stride = Source::kHistograms * kWords;
   const std::int64_t parts =
-      std::clamp<std::int64_t>(blocks_for(count, 16 * kThreads), 1, kMostParts);
+      std::clamp<std::int64_t>(blocks_for(count, 16 * kHistogramThreads), 1, kMostHistogramParts);
   const Tensor room = empty_tensor({parts * stride}, DType::i32, x.device());
   auto* results = static_cast<unsigned*>(room.raw_data());
   const runtime::Stream stream = current_stream(x.device());
-  launch(&exponent_parts_kernel<Source>, Grid{.blocks = parts, .threads = kThreads}, stream, source,
-         count, parts, results);
+  launch(&exponent_parts_kernel<Source>, Grid{.blocks = parts, .threads = kHistogramThreads},
+         stream, source, count, parts, results);
   for (std::size_t h = 0; h < Source::kHistograms; ++h)
-    launch(&exponent_sum_kernel, Grid{.blocks = 1, .threads = kThreads}, stream,
+    launch(&exponent_sum_kernel, Grid{.blocks = 1, .threads = kHistogramThreads}, stream,
            results + h * kWords, parts, stride, out[2 * h].data<std::int64_t>(),
            out[2 * h + 1].data<float>());
 }

@@ -8,14 +8,14 @@ namespace mezzo::gpu {
 
 namespace {
 
-constexpr int kThreads = 256, kBits = 8;
+constexpr int kReluMaskThreads = 256, kBits = 8;
 
 /** A thread writes a byte, of eight elements. `packed`: rows of y are whole packs. */
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kReluMaskThreads)
     relu_mask_kernel(const T* y, std::int64_t n, std::int64_t bytes_in_row, std::int64_t bytes,
                      bool packed, std::uint8_t* mask) {
-  const std::int64_t byte = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  const std::int64_t byte = blockIdx.x * std::int64_t{kReluMaskThreads} + threadIdx.x;
   if (byte >= bytes) return;
   const std::int64_t column = byte % bytes_in_row * kBits;
   const T* const from = y + byte / bytes_in_row * n + column;
@@ -35,7 +35,8 @@ template <class T> void write_mask(const Tensor& y, std::int64_t n, const Tensor
   const std::int64_t bytes = mask.numel();
   const bool packed =
       n % kBits == 0 && reinterpret_cast<std::uintptr_t>(y.raw_data()) % alignof(Pack<T, 8>) == 0;
-  launch(&relu_mask_kernel<T>, Grid{.blocks = blocks_for(bytes, kThreads), .threads = kThreads},
+  launch(&relu_mask_kernel<T>,
+         Grid{.blocks = blocks_for(bytes, kReluMaskThreads), .threads = kReluMaskThreads},
          current_stream(y.device()), static_cast<const T*>(y.raw_data()), n, mask_bits(n) / kBits,
          bytes, packed, static_cast<std::uint8_t*>(mask.raw_data()));
 }

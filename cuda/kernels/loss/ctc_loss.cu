@@ -13,7 +13,7 @@ namespace {
 
 using cpu_kernels::Alignments;
 
-constexpr int kThreads = 128;
+constexpr int kAlignmentThreads = 128;
 
 /** Log-probabilities of one sample of [T, N, C]. */
 struct Scores {
@@ -57,7 +57,7 @@ __device__ const double* run_forwards(const Batch& batch, const Sample& sample, 
   const double* before = nullptr;
   for (std::int64_t t = 0; t < sample.time; ++t) {
     double* const now = batch.at(batch.sums, batch.kept, n, t);
-    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kThreads)
+    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads)
       now[s] = sample.forwards(t, s, before);
     __syncthreads();
     before = now;
@@ -65,7 +65,7 @@ __device__ const double* run_forwards(const Batch& batch, const Sample& sample, 
   return before;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kAlignmentThreads)
     loss_kernel(const Batch __grid_constant__ batch, bool zero_infinity, const Array losses) {
   const auto n = static_cast<std::int64_t>(blockIdx.x);
   const Sample sample = batch.sample(n);
@@ -80,11 +80,11 @@ __global__ void __launch_bounds__(kThreads)
 __device__ void store_row(const Sample& sample, std::int64_t t, const double* share, double g,
                           const Array& dx) {
   const Scores& scores = sample.log_probs;
-  for (std::int64_t c = threadIdx.x; c < scores.classes; c += kThreads)
+  for (std::int64_t c = threadIdx.x; c < scores.classes; c += kAlignmentThreads)
     dx.store<double>(scores.place(t, c), std::exp(scores(t, c)) * g);
   __syncthreads();
   // The first state of a class subtracts the expected counts of all states of that class, in order.
-  for (std::int64_t s = threadIdx.x; s < sample.states(); s += kThreads) {
+  for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads) {
     const std::int64_t c = sample.class_of(s);
     bool is_first = s < 2;
     if (s > 2 && s % 2 == 1) {
@@ -100,7 +100,7 @@ __device__ void store_row(const Sample& sample, std::int64_t t, const double* sh
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kAlignmentThreads)
     backward_kernel(const Batch __grid_constant__ batch, bool zero_infinity, const Array g,
                     double* ends, double* shares, const Array dx) {
   const auto n = static_cast<std::int64_t>(blockIdx.x);
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool defined = !std::isinf(loss);
   const double undefined = zero_infinity ? 0 : std::numeric_limits<double>::quiet_NaN();
   for (std::int64_t t = defined ? sample.time : 0; t < batch.time; ++t)
-    for (std::int64_t c = threadIdx.x; c < batch.classes; c += kThreads)
+    for (std::int64_t c = threadIdx.x; c < batch.classes; c += kAlignmentThreads)
       dx.store<double>(scores.place(t, c), t < sample.time ? undefined : 0);
   if (!defined) return;
   const double gradient = g.load<double>(n);
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads)
     const double* const begun = batch.at(batch.sums, batch.kept, n, t);
     double* const now = batch.at(ends, 2, n, t);
     __syncthreads();  // shares may still be read
-    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kThreads) {
+    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads) {
       now[s] = sample.backwards(t, s, behind);
       share[s] = sample.share(t, s, begun[s], now[s], loss);
     }
@@ -167,7 +167,7 @@ struct CtcOperands {
 void each(Inputs in, Outputs out, const op::CtcAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const CtcOperands held(in[0], in[1], attrs, false);
-  launch(&loss_kernel, {.blocks = held.batch.samples, .threads = kThreads},
+  launch(&loss_kernel, {.blocks = held.batch.samples, .threads = kAlignmentThreads},
          current_stream(out[0].device()), held.batch, attrs.zero_infinity, Array(out[0]));
 }
 
@@ -178,7 +178,7 @@ void backward(Inputs in, Outputs out, const op::CtcAttrs& attrs) {
   const std::int64_t row = held.batch.samples * held.batch.states;
   const Tensor room = workspace(3 * row * static_cast<std::int64_t>(sizeof(double)), g.device());
   double* const ends = static_cast<double*>(room.raw_data());
-  launch(&backward_kernel, {.blocks = held.batch.samples, .threads = kThreads},
+  launch(&backward_kernel, {.blocks = held.batch.samples, .threads = kAlignmentThreads},
          current_stream(g.device()), held.batch, attrs.zero_infinity, Array(g), ends,
          ends + 2 * row, Array(out[0]));
 }

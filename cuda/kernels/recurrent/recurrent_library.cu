@@ -452,7 +452,8 @@ std::vector<ResultPair> paired(Outputs library, Outputs own, double typical) {
 }
 
 /** Returns y and the last states beside Mezzo's own. */
-std::vector<ResultPair> beside_own(Inputs in, Outputs out, const op::RecurrentAttrs& attrs) {
+std::vector<ResultPair> recurrent_beside_own(Inputs in, Outputs out,
+                                             const op::RecurrentAttrs& attrs) {
   const OutSpecs specs = op::RecurrentLayer::infer(in, attrs);
   std::array<Tensor, 4> own;
   for (std::size_t i = 0; i < own.size(); ++i)
@@ -485,7 +486,7 @@ bool recurrent_by_library(Inputs in, Outputs out, const op::RecurrentAttrs& attr
   if (proofs().allows_call(kind) &&
       succeeds(*layer, device, [&] { return run_by_library(*layer, in, out, attrs); }) &&
       proofs().accepts(
-          kind, terms_of(*layer), [&] { return beside_own(in, out, attrs); },
+          kind, terms_of(*layer), [&] { return recurrent_beside_own(in, out, attrs); },
           [&] { return text_of(*layer); }))
     return true;
   out[3] = saved;

@@ -36,20 +36,20 @@ void find_extremes(const Tensor& x, const Array& values, const Tensor& indices,
   });
 }
 
-using Attrs = op::ArgReduceAttrs;
+using ArgAttrs = op::ArgReduceAttrs;
 using cpu_kernels::Above;
 using cpu_kernels::Below;
 
-void argmax(Inputs in, Outputs out, const Attrs& attrs) {
+void argmax(Inputs in, Outputs out, const ArgAttrs& attrs) {
   find_extremes<Above>(in[0], {}, out[0], attrs);
 }
-void argmin(Inputs in, Outputs out, const Attrs& attrs) {
+void argmin(Inputs in, Outputs out, const ArgAttrs& attrs) {
   find_extremes<Below>(in[0], {}, out[0], attrs);
 }
-void max(Inputs in, Outputs out, const Attrs& attrs) {
+void max(Inputs in, Outputs out, const ArgAttrs& attrs) {
   find_extremes<Above>(in[0], Array(out[0]), out[1], attrs);
 }
-void min(Inputs in, Outputs out, const Attrs& attrs) {
+void min(Inputs in, Outputs out, const ArgAttrs& attrs) {
   find_extremes<Below>(in[0], Array(out[0]), out[1], attrs);
 }
 

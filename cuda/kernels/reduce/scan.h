@@ -117,10 +117,10 @@ template <class V, class Move> __device__ inline V moved(const V& value, const M
   struct Words {
     std::uint32_t word[sizeof(V) / sizeof(std::uint32_t)];
   };
-  Words words = detail::bits_as<Words>(value);
+  Words words = mezzo::detail::bits_as<Words>(value);
 #pragma unroll
   for (std::uint32_t& word : words.word) word = move(word);
-  return detail::bits_as<V>(words);
+  return mezzo::detail::bits_as<V>(words);
 }
 /** Returns the value of a lane of the warp. */
 template <class V> __device__ inline V from_lane(const V& value, int lane) {

@@ -55,7 +55,7 @@ template <class C, class Reaches> struct RunningExtreme {
 };
 
 template <class Reaches>
-void run(const Tensor& operand, Outputs out, std::int64_t wanted, const char* op) {
+void run_extreme(const Tensor& operand, Outputs out, std::int64_t wanted, const char* op) {
   const Tensor x = row_major(operand);
   const Lines lines = lines_along(x.shape(), wrap_dim(wanted, x.dim(), op));
   visit_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
@@ -67,11 +67,11 @@ void run(const Tensor& operand, Outputs out, std::int64_t wanted, const char* op
 }
 
 void cummax(Inputs in, Outputs out, const op::RunningExtremeAttrs& attrs) {
-  run<ReachesUp>(in[0], out, attrs.dim, "cummax");
+  run_extreme<ReachesUp>(in[0], out, attrs.dim, "cummax");
 }
 
 void cummin(Inputs in, Outputs out, const op::RunningExtremeAttrs& attrs) {
-  run<ReachesDown>(in[0], out, attrs.dim, "cummin");
+  run_extreme<ReachesDown>(in[0], out, attrs.dim, "cummin");
 }
 
 }  // namespace

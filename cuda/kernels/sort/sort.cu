@@ -89,14 +89,15 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 /** The selected elements of each sorted line. */
-struct Choice {
+struct SortChoice {
   std::int64_t skipped = 0, kept = 0;
   bool descending = false;
   bool by_index = false;  // in the order of their indices
 };
 
 template <class Entry>
-void order(const Tensor& x, Outputs out, const Lines& from, const Lines& to, const Choice& choice) {
+void order(const Tensor& x, Outputs out, const Lines& from, const Lines& to,
+           const SortChoice& choice) {
   const Device device = x.device();
   EntryLines<Entry> entries(from.count, from.length, device);
   launch_over(from.count * from.length, device, &entries_kernel<Entry>, from, Array(x),
@@ -120,7 +121,7 @@ void order(const Tensor& x, Outputs out, const Lines& from, const Lines& to, con
   write(by_index);
 }
 
-void order_along(const Tensor& operand, Outputs out, int dim, const Choice& choice) {
+void order_along(const Tensor& operand, Outputs out, int dim, const SortChoice& choice) {
   if (operand.numel() == 0 || choice.kept == 0) return;
   const Tensor x = row_major(operand);
   const Lines from = lines_along(x.shape(), dim);

@@ -14,11 +14,13 @@
 #include <iostream>
 
 #include "../../../measure/environment.h"
+#include "../device.h"
 #include "run_row.h"
 
 namespace {
 
 using namespace smoke;
+using mezzo::testing::kDevice;
 
 struct Options {
   bool list = false, small = false, in_process = false;
@@ -72,8 +74,6 @@ std::vector<Row> all_rows() {
   add_training_rows(rows);
   return rows;
 }
-
-const Device kDevice{DeviceKind::cuda, 0};
 
 /** Describes the device, with the versions of driver and libraries, and the time. Throws where
  *  there is no device. */

@@ -8,7 +8,7 @@ using namespace mezzo;
 
 namespace {
 
-const Operand kWide{.low = -4, .high = 4}, kKinkAtZero{.low = -4, .high = 4, .kinks = {0}};
+const Operand kWideInput{.low = -4, .high = 4}, kKinkAtZero{.low = -4, .high = 4, .kinks = {0}};
 
 std::vector<Array> glu_oracle(const std::vector<Array>& x) {
   const std::int64_t n = x[0].shape.back(), half = n / 2;
@@ -25,7 +25,7 @@ std::vector<Array> glu_oracle(const std::vector<Array>& x) {
 EluOptions draw_elu(FuzzDraw& d) { return {.alpha = d.real()}; }
 ShrinkOptions draw_shrink(FuzzDraw& d) { return {.lambda = d.real()}; }
 
-const Rows options("pointwise", [] {
+const Rows option_rows("pointwise", [] {
   row("celu", CALL(celu(x[0], o), const EluOptions& o))
       .in_place(CALL(celu_(x[0], o), const EluOptions& o))
       .test({.oracle = elementwise([](double a) { return a > 0 ? a : 0.7 * std::expm1(a / 0.7); }),
@@ -46,12 +46,12 @@ const Rows options("pointwise", [] {
       .golden({"alpha", "F.elu(x0, 0.5)", "real(3, 4)"}, {.alpha = 0.5});
   row("gelu", CALL(gelu(x[0], o), const GeluOptions& o))
       .in_place(CALL(gelu_(x[0], o), const GeluOptions& o))
-      .test([](double a) { return 0.5 * a * std::erfc(-a * std::sqrt(0.5)); }, kWide)
+      .test([](double a) { return 0.5 * a * std::erfc(-a * std::sqrt(0.5)); }, kWideInput)
       .test({.variant = "tanh",
              .oracle = elementwise([](double a) {
                return 0.5 * a * (1 + std::tanh(std::sqrt(2 / M_PI) * (a + 0.044715 * a * a * a)));
              }),
-             .operands = {kWide}},
+             .operands = {kWideInput}},
             {.approximate = GeluApproximation::tanh})
       .fuzz(unary,
             [](FuzzDraw& d) {
@@ -89,7 +89,7 @@ const Rows options("pointwise", [] {
       .golden({"", "F.leaky_relu", "real(3, 4)"})
       .golden({"slope", "F.leaky_relu(x0, 0.2)", "real(3, 4)"}, {.negative_slope = 0.2});
   row("softplus", CALL(softplus(x[0], o), const SoftplusOptions& o))
-      .test([](double a) { return std::log1p(std::exp(a)); }, kWide)
+      .test([](double a) { return std::log1p(std::exp(a)); }, kWideInput)
       .test({.variant = "beta",
              .oracle = elementwise(
                  [](double a) { return 2 * a > 3 ? a : std::log1p(std::exp(2 * a)) / 2; }),
@@ -130,7 +130,7 @@ const Rows options("pointwise", [] {
       .golden({"first dimension", "F.glu(x0, 0)", "real(4, 3)"}, {.dim = 0});
 });
 
-const Rows plain("pointwise", [] {
+const Rows plain_rows("pointwise", [] {
   UNARY_BOTH(hardsigmoid)
       .test([](double a) { return std::clamp(a / 6 + 0.5, 0.0, 1.0); },
             {.low = -4, .high = 4, .kinks = {-3, 3}})
@@ -141,10 +141,11 @@ const Rows plain("pointwise", [] {
             {.low = -4, .high = 4, .kinks = {-3, 3}})
       .golden({"", "F.hardswish", "real(3, 4, low=-5, high=5)"});
   UNARY_BOTH(logsigmoid)
-      .test([](double a) { return std::min(a, 0.0) - std::log1p(std::exp(-std::abs(a))); }, kWide)
+      .test([](double a) { return std::min(a, 0.0) - std::log1p(std::exp(-std::abs(a))); },
+            kWideInput)
       .golden({"", "F.logsigmoid", "real(3, 4, low=-6, high=6)"});
   UNARY_BOTH(mish)
-      .test([](double a) { return a * std::tanh(std::log1p(std::exp(a))); }, kWide)
+      .test([](double a) { return a * std::tanh(std::log1p(std::exp(a))); }, kWideInput)
       .golden({"", "F.mish", "real(3, 4)"});
   UNARY_BOTH(relu).test([](double a) { return a > 0 ? a : 0; }, kKinkAtZero).golden_between(-2, 2);
   UNARY_BOTH(relu6)
@@ -159,22 +160,22 @@ const Rows plain("pointwise", [] {
           kKinkAtZero)
       .golden({"", "F.selu", "real(3, 4)"});
   UNARY_BOTH(sigmoid)
-      .test([](double a) { return 1 / (1 + std::exp(-a)); }, kWide)
+      .test([](double a) { return 1 / (1 + std::exp(-a)); }, kWideInput)
       .golden_between(-6, 6)
       .golden(edges("sigmoid"));
   UNARY_BOTH(silu)
-      .test([](double a) { return a / (1 + std::exp(-a)); }, kWide)
+      .test([](double a) { return a / (1 + std::exp(-a)); }, kWideInput)
       .golden({"", "F.silu", "real(3, 4)"});
   UNARY_BOTH(softsign)
       .test([](double a) { return a / (1 + std::abs(a)); }, kKinkAtZero)
       .golden({"", "F.softsign", "real(3, 4)"});
   UNARY_BOTH(tanh)
-      .test([](double a) { return std::tanh(a); }, kWide)
+      .test([](double a) { return std::tanh(a); }, kWideInput)
       .golden_between(-3, 3)
       .golden(edges("tanh"))
       .smoke(smoke_map("tanh", 1, kShortFloats));
   UNARY_BOTH(tanhshrink)
-      .test([](double a) { return a - std::tanh(a); }, kWide)
+      .test([](double a) { return a - std::tanh(a); }, kWideInput)
       .golden({"", "F.tanhshrink", "real(3, 4)"});
 });
 

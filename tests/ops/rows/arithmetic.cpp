@@ -12,13 +12,13 @@ namespace {
 Golden broadcasts(const std::string& op) {
   return {"broadcast", "torch." + op, "real(2, 1, 3), positive(4, 1)"};
 }
-Golden of_integers(const std::string& op) {
+Golden integer_golden(const std::string& op) {
   return {"integers", "torch." + op, "whole(7, low=-9, high=9), whole(7, low=1, high=5)"};
 }
 Golden in_place(const std::string& op) {
   return {"in place", "torch.Tensor." + op + "_(x0 * 1, x1)", "real(3, 4), positive(4)"};
 }
-Golden first(const std::string& op) { return {"", "torch." + op, "real(3, 4), real(3, 4)"}; }
+Golden first_golden(const std::string& op) { return {"", "torch." + op, "real(3, 4), real(3, 4)"}; }
 
 AddOptions draw_alpha(FuzzDraw& d) { return {.alpha = d.flag() ? 1 : d.real()}; }
 AddcOptions draw_value(FuzzDraw& d) { return {.value = d.real()}; }
@@ -29,18 +29,18 @@ std::int64_t draw_number(FuzzDraw& d) { return d.number(-3, 3); }
 
 const Operand kQuotients{.low = -1.9, .high = -1.1}, kDivisors{.low = 0.6, .high = 1};
 const Operand kBelow1{.low = 0.1, .high = 0.9}, kAbove1{.low = 1, .high = 3};
-const Operand kPositive{.low = 0.5, .high = 3};
+const Operand kAboveHalf{.low = 0.5, .high = 3};
 
-const Rows sums("pointwise", [] {
+const Rows sum_rows("pointwise", [] {
   row("add", CALL(add(x[0], x[1], o), const AddOptions& o))
       .in_place(CALL(add_(x[0], x[1], o), const AddOptions& o))
       .test({.oracle = elementwise([](double a, double b) { return a + 0.5 * b; }),
              .operands = {{}, {}}},
             {.alpha = 0.5})
       .fuzz(binary, draw_alpha)
-      .golden(first("add"))
+      .golden(first_golden("add"))
       .golden(broadcasts("add"))
-      .golden(of_integers("add"))
+      .golden(integer_golden("add"))
       .golden_in_place(in_place("add"))
       .golden({"alpha", "torch.add(x0, x1, alpha=0.3)", "real(3, 4), real(4)"}, {.alpha = 0.3})
       .smoke(smoke_map("add", 2, kShortFloats))
@@ -67,9 +67,9 @@ const Rows sums("pointwise", [] {
              .operands = {{}, {}}},
             {.alpha = 2})
       .fuzz(binary, draw_alpha)
-      .golden(first("sub"))
+      .golden(first_golden("sub"))
       .golden(broadcasts("sub"))
-      .golden(of_integers("sub"))
+      .golden(integer_golden("sub"))
       .golden_in_place(in_place("sub"))
       .golden({"alpha", "torch.sub(x0, x1, alpha=-2)", "real(3, 4), real(4)"}, {.alpha = -2});
   row("sub", CALL(number - x[0], double number))
@@ -77,11 +77,11 @@ const Rows sums("pointwise", [] {
             1.7);
 });
 
-const Rows products("pointwise", [] {
+const Rows ternary_rows("pointwise", [] {
   row("addcdiv", CALL(addcdiv(x[0], x[1], x[2], o), const AddcOptions& o))
       .in_place(CALL(addcdiv_(x[0], x[1], x[2], o), const AddcOptions& o))
       .test({.oracle = elementwise([](double x, double a, double b) { return x + 0.5 * a / b; }),
-             .operands = {{}, {}, kPositive},
+             .operands = {{}, {}, kAboveHalf},
              .shapes = kTernaryShapes},
             {.value = 0.5})
       .fuzz(ternary, draw_value)
@@ -114,30 +114,30 @@ const Rows products("pointwise", [] {
       .golden({"number", "torch.lerp(x0, x1, 0.75)", "real(3, 4), real(4)"}, 0.75);
   BINARY_BOTH(mul)
       .test({.oracle = elementwise([](double a, double b) { return a * b; }), .operands = {{}, {}}})
-      .golden(first("mul"))
+      .golden(first_golden("mul"))
       .golden(broadcasts("mul"))
-      .golden(of_integers("mul"))
+      .golden(integer_golden("mul"))
       .golden_in_place(in_place("mul"))
       .smoke(smoke_map("mul", 2, kShortFloats));
   row("mul", CALL(mul(x[0], number), std::int64_t number)).fuzz(unary, draw_number);
 });
 
-const Rows quotients("pointwise", [] {
+const Rows quotient_rows("pointwise", [] {
   BINARY_BOTH(atan2)
       .test({.oracle = elementwise([](double a, double b) { return std::atan2(a, b); }),
              .operands = {{.low = 0.3, .high = 2}, {}}})
-      .golden(first("atan2"))
+      .golden(first_golden("atan2"))
       .golden(broadcasts("atan2"))
-      .golden(of_integers("atan2"))
+      .golden(integer_golden("atan2"))
       .golden_in_place(in_place("atan2"));
   row("div", CALL(div(x[0], x[1], o), const DivOptions& o))
       .in_place(CALL(div_(x[0], x[1], o), const DivOptions& o))
       .test({.oracle = elementwise([](double a, double b) { return a / b; }),
-             .operands = {{}, kPositive}})
+             .operands = {{}, kAboveHalf}})
       .fuzz(binary, draw_rounding)
-      .golden(first("div"))
+      .golden(first_golden("div"))
       .golden(broadcasts("div"))
-      .golden(of_integers("div"))
+      .golden(integer_golden("div"))
       .golden({"floor", "torch.div(x0, x1, rounding_mode='floor')", "real(3, 4), positive(3, 4)"},
               {.rounding = Rounding::floor})
       .golden_in_place(in_place("div"));
@@ -156,16 +156,16 @@ const Rows quotients("pointwise", [] {
   BINARY_BOTH(fmod)
       .test({.oracle = elementwise([](double a, double b) { return std::fmod(a, b); }),
              .operands = {kQuotients, kDivisors}})
-      .golden(first("fmod"))
+      .golden(first_golden("fmod"))
       .golden(broadcasts("fmod"))
-      .golden(of_integers("fmod"))
+      .golden(integer_golden("fmod"))
       .golden_in_place(in_place("fmod"));
   BINARY_BOTH(remainder)
       .test({.oracle = elementwise([](double a, double b) { return a - b * std::floor(a / b); }),
              .operands = {kQuotients, kDivisors}})
-      .golden(first("remainder"))
+      .golden(first_golden("remainder"))
       .golden(broadcasts("remainder"))
-      .golden(of_integers("remainder"))
+      .golden(integer_golden("remainder"))
       .golden_in_place(in_place("remainder"));
   row("remainder", CALL(remainder(x[0], number), std::int64_t number)).fuzz(unary, draw_number);
   row("trunc_divide", CALL(div(x[0], x[1], {.rounding = Rounding::trunc})))
@@ -175,25 +175,25 @@ const Rows quotients("pointwise", [] {
       .golden({"", "torch.div(x0, x1, rounding_mode='trunc')", "real(3, 4), positive(3, 4)"});
 });
 
-const Rows extremes("pointwise", [] {
+const Rows logaddexp_rows("pointwise", [] {
   BINARY(logaddexp)
       .test({.oracle = elementwise(
                  [](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }),
              .operands = {{}, {}}})
-      .golden(first("logaddexp"))
+      .golden(first_golden("logaddexp"))
       .golden({"broadcast", "torch.logaddexp", "real(2, 1, 3), real(4, 1, low=-90, high=90)"});
   BINARY(maximum)
       .test({.oracle = elementwise([](double a, double b) { return std::max(a, b); }),
              .operands = {{.low = -2, .high = 2}, {.low = -2.1, .high = 2.3}}})
-      .golden(first("maximum"))
+      .golden(first_golden("maximum"))
       .golden(broadcasts("maximum"))
-      .golden(of_integers("maximum"));
+      .golden(integer_golden("maximum"));
   BINARY(minimum)
       .test({.oracle = elementwise([](double a, double b) { return std::min(a, b); }),
              .operands = {{.low = -2, .high = 2}, {.low = -2.1, .high = 2.3}}})
-      .golden(first("minimum"))
+      .golden(first_golden("minimum"))
       .golden(broadcasts("minimum"))
-      .golden(of_integers("minimum"));
+      .golden(integer_golden("minimum"));
 });
 
 }  // namespace

@@ -14,14 +14,14 @@ namespace {
 
 enum class MaskKind { none, boolean, floating, causal };
 
-struct Setting {
+struct AttentionSetting {
   MaskKind mask = MaskKind::none;
   double scale = 0;  // 0: the default
   double dropout_p = 0;
 };
 
 /** Computes every score separately in f64. */
-Oracle attention_oracle(const Setting& setting) {
+Oracle attention_oracle(const AttentionSetting& setting) {
   return [=](const std::vector<Array>& x) {
     const Array &q = x[0], &k = x[1], &v = x[2];
     const auto lead = [](Shape s) {
@@ -84,7 +84,7 @@ AttentionOptions masked(AttentionOptions o, const Tensors& x) {
 
 const char* const kOp = "scaled_dot_product_attention";
 
-const Rows additions("sequence", [] {
+const Rows attention_rows("sequence", [] {
   const std::string op = kOp;
   const std::vector<std::vector<Shape>> shapes = {{{2, 2, 5, 4}, {2, 2, 7, 4}, {2, 2, 7, 3}},
                                                   {{3, 2}, {4, 2}, {4, 2}},
@@ -279,7 +279,7 @@ Smoke smoke_self_attention(bool backward, const std::vector<DType>& dtypes) {
               }};
 }
 
-const Rows smoke_rows_of_attention("", [] {
+const Rows attention_smoke_rows("", [] {
   auto any_scores = row(kOp, CALL(attend(x, kind), Scores kind));
   for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i)
     for (const bool backward : {false, true})

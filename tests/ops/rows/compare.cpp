@@ -25,11 +25,11 @@ Case of_quotient(Tensor (*call)(const Tensors& x), double (*f)(double)) {
 }
 
 /** The golden cases of comparisons and of functions of bits. */
-Golden first(const std::string& op) {
+Golden special_golden(const std::string& op) {
   return {"", "torch." + op,
           "given([1., 2., 3., NAN, INF, 0.]), given([1., 3., 2., NAN, INF, -0.])"};
 }
-Golden of_integers(const std::string& op) {
+Golden small_integer_golden(const std::string& op) {
   return {"integers", "torch." + op, "whole(9, high=3), whole(9, high=3)"};
 }
 Golden logical(const std::string& op) {
@@ -43,7 +43,7 @@ Golden bools(const std::string& op) { return {"bool", "torch." + op, "mask(9), m
 double of_bits(int x) { return x; }
 int as_bits(double x) { return static_cast<int>(x); }
 
-const Rows additions("pointwise", [] {
+const Rows compare_rows("pointwise", [] {
   BINARY(bitwise_and)
       .test(truth([](double a, double b) { return of_bits(as_bits(a) & as_bits(b)); },
                   {kBits, kBits}))
@@ -64,28 +64,28 @@ const Rows additions("pointwise", [] {
       .golden({"", "torch.bitwise_not", "whole(9, low=-20, high=20)"});
   BINARY_BOTH(eq)
       .test(truth([](double a, double b) { return a == b ? 1.0 : 0.0; }, {kFew, kFew}))
-      .golden(first("eq"))
-      .golden(of_integers("eq"));
+      .golden(special_golden("eq"))
+      .golden(small_integer_golden("eq"));
   BINARY_BOTH(ge)
       .test(truth([](double a, double b) { return a >= b ? 1.0 : 0.0; }, {kFew, {}}))
-      .golden(first("ge"))
-      .golden(of_integers("ge"));
+      .golden(special_golden("ge"))
+      .golden(small_integer_golden("ge"));
   BINARY_BOTH(gt)
       .test(truth([](double a, double b) { return a > b ? 1.0 : 0.0; }, {kFew, {}}))
-      .golden(first("gt"))
-      .golden(of_integers("gt"));
+      .golden(special_golden("gt"))
+      .golden(small_integer_golden("gt"));
   BINARY_BOTH(le)
       .test(truth([](double a, double b) { return a <= b ? 1.0 : 0.0; }, {kFew, {}}))
-      .golden(first("le"))
-      .golden(of_integers("le"));
+      .golden(special_golden("le"))
+      .golden(small_integer_golden("le"));
   BINARY_BOTH(lt)
       .test(truth([](double a, double b) { return a < b ? 1.0 : 0.0; }, {kFew, {}}))
-      .golden(first("lt"))
-      .golden(of_integers("lt"));
+      .golden(special_golden("lt"))
+      .golden(small_integer_golden("lt"));
   BINARY_BOTH(ne)
       .test(truth([](double a, double b) { return a != b ? 1.0 : 0.0; }, {kFew, {}}))
-      .golden(first("ne"))
-      .golden(of_integers("ne"));
+      .golden(special_golden("ne"))
+      .golden(small_integer_golden("ne"));
   UNARY(isfinite)
       .test(of_quotient([](const Tensors& x) { return isfinite(1 / floor(x[0])); },
                         [](double a) { return std::isfinite(1 / std::floor(a)) ? 1.0 : 0.0; }))

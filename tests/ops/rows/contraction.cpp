@@ -56,7 +56,7 @@ Oracle sum_over(std::vector<std::string> terms, std::string output) {
   };
 }
 
-Oracle chain(std::size_t n) {
+Oracle chain_oracle(std::size_t n) {
   return [n](const std::vector<Array>& x) {
     std::vector<std::string> terms;
     for (std::size_t i = 0; i < n; ++i) {
@@ -76,7 +76,7 @@ Oracle chain(std::size_t n) {
 
 const Operand small{.low = -1, .high = 1};
 
-const Rows einsums("linear", [] {
+const Rows einsum_rows("linear", [] {
   auto any =
       row("einsum", CALL(einsum(equation, x), const std::string& equation))
           .fuzz([](FuzzDraw& d, const auto& call) {
@@ -140,13 +140,13 @@ const Rows einsums("linear", [] {
   add_golden("bhqd,bhkd->bhqk", "real(1, 2, 3, 4), real(1, 2, 5, 4)");
 });
 
-const Rows chains("linear", [] {
+const Rows multi_dot_rows("linear", [] {
   row("multi_dot", CALL(multi_dot(x)))
-      .test({.oracle = chain(2),
+      .test({.oracle = chain_oracle(2),
              .operands = {small, small},
              .shapes = {{{3, 4}, {4, 5}}, {{4}, {4, 3}}, {{3, 4}, {4}}, {{4}, {4}}}})
       .test({.variant = "of three",
-             .oracle = chain(3),
+             .oracle = chain_oracle(3),
              .operands = {small, small, small},
              .shapes = {{{2, 5}, {5, 1}, {1, 4}},
                         {{4, 1}, {1, 5}, {5, 2}},
@@ -155,7 +155,7 @@ const Rows chains("linear", [] {
              .factor = 4})
       .test(
           {.variant = "of five",
-           .oracle = chain(5),
+           .oracle = chain_oracle(5),
            .operands = std::vector<Operand>(5, small),
            .shapes = {{{3, 2}, {2, 4}, {4, 1}, {1, 5}, {5, 2}}, {{2}, {2, 3}, {3, 3}, {3, 2}, {2}}},
            .factor = 8})
@@ -174,12 +174,12 @@ const Rows chains("linear", [] {
       .golden({"", "torch.linalg.multi_dot((x0, x1, x2, x3))",
                "real(3, 2), real(2, 5), real(5, 4), real(4)"});
   row("chain_matmul", CALL(chain_matmul(x)))
-      .test({.oracle = chain(3),
+      .test({.oracle = chain_oracle(3),
              .operands = {small, small, small},
              .shapes = {{{2, 5}, {5, 1}, {1, 4}}},
              .factor = 4})
       .test({.variant = "of one",
-             .oracle = chain(1),
+             .oracle = chain_oracle(1),
              .shapes = {{{2, 5}}},
              .exact_shapes_only = true})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -270,7 +270,7 @@ Oracle cross_oracle(int from_last) {
   };
 }
 
-const Rows others("linear", [] {
+const Rows bilinear_rows("linear", [] {
   row("bilinear", CALL(bilinear(x[0], x[1], x[2], optional(x, 3))))
       .test({.oracle = bilinear_oracle,
              .operands = {small, small, small, small},
@@ -319,7 +319,7 @@ const Rows others("linear", [] {
               {.dim = 0});
 });
 
-const Rows slopes("pointwise", [] {
+const Rows slope_rows("pointwise", [] {
   row("prelu", CALL(prelu(x[0], x[1])))
       .test({.oracle =
                  [](const std::vector<Array>& x) {

@@ -113,10 +113,10 @@ Oracle transposed_oracle(int dims, const Geometry& g) {
 
 /** The case of a convolution, or of a transposed one. */
 Case conv_case(const char* variant, int dims, const Geometry& g,
-               std::vector<std::vector<Shape>> shapes, bool transposed = false) {
+               std::vector<std::vector<Shape>> shapes, bool conv_transpose_rows = false) {
   const std::size_t operands = shapes[0].size();
   return {.variant = variant,
-          .oracle = transposed ? transposed_oracle(dims, g) : conv_oracle(dims, g),
+          .oracle = conv_transpose_rows ? transposed_oracle(dims, g) : conv_oracle(dims, g),
           .operands = std::vector<Operand>(operands),
           .shapes = std::move(shapes)};
 }
@@ -129,7 +129,7 @@ struct ConvArguments {
   std::int64_t groups;
 };
 
-ConvArguments conv_arguments(FuzzDraw& d, int dims, bool transposed) {
+ConvArguments conv_arguments(FuzzDraw& d, int dims, bool conv_transpose_rows) {
   ConvArguments a;
   a.stride = window(d, dims, 1, 3);
   a.padding = window(d, dims, 0, 2);
@@ -138,7 +138,8 @@ ConvArguments conv_arguments(FuzzDraw& d, int dims, bool transposed) {
   a.groups = d.flag() ? 1 : d.number(0, 3);
   const std::int64_t groups = a.groups >= 1 && a.groups <= 3 ? a.groups : 1,
                      per_group = 1 + d.below(2), others = 1 + d.below(3);
-  Shape x, w{transposed ? groups * per_group : others * groups, transposed ? others : per_group};
+  Shape x, w{conv_transpose_rows ? groups * per_group : others * groups,
+             conv_transpose_rows ? others : per_group};
   if (d.chance(0.8)) x.push_back(d.below(3));
   x.push_back(groups * per_group);
   for (int i = 0; i < dims; ++i) {
@@ -149,20 +150,20 @@ ConvArguments conv_arguments(FuzzDraw& d, int dims, bool transposed) {
   if (d.chance(0.05)) w = d.shape();
   a.x = d.floats(x);
   a.w = d.tensor(w, a.x.dtype());
-  a.bias = d.optional({transposed ? others * groups : others * groups}, a.x.dtype());
+  a.bias = d.optional({conv_transpose_rows ? others * groups : others * groups}, a.x.dtype());
   return a;
 }
 
 /** Returns the shape of a convolution's result, or nothing. */
-Expected conv_result(const ConvArguments& a, int dims, bool transposed) {
+Expected conv_result(const ConvArguments& a, int dims, bool conv_transpose_rows) {
   const Sizes x = sizes(a.x), w = sizes(a.w);
   const auto spatial = static_cast<std::size_t>(dims);
   if ((x.size() != spatial + 1 && x.size() != spatial + 2) || w.size() != spatial + 2 ||
       a.groups < 1)
     return refused();
   const std::size_t first = x.size() - spatial;
-  const Wide channels = transposed ? w[0] : w[1] * a.groups,
-             results = transposed ? w[1] * a.groups : w[0];
+  const Wide channels = conv_transpose_rows ? w[0] : w[1] * a.groups,
+             results = conv_transpose_rows ? w[1] * a.groups : w[0];
   if (x[first - 1] != channels || channels % a.groups != 0 || results % a.groups != 0)
     return refused();
   Sizes shape = x;
@@ -174,9 +175,9 @@ Expected conv_result(const ConvArguments& a, int dims, bool transposed) {
       return refused();
     const Wide in = x[first + static_cast<std::size_t>(i)],
                kernel = w[2 + static_cast<std::size_t>(i)];
-    if (transposed && (!more || *more < 0 || *more >= std::max(*stride, *dilation)))
+    if (conv_transpose_rows && (!more || *more < 0 || *more >= std::max(*stride, *dilation)))
       return refused();
-    const Wide size = transposed
+    const Wide size = conv_transpose_rows
                           ? (in - 1) * *stride - 2 * *padding + *dilation * (kernel - 1) + *more + 1
                           : window_places(in + 2 * *padding, kernel, *stride, *dilation);
     if (size < 1 || kernel < 1) return refused();
@@ -270,7 +271,7 @@ Smoke smoke_gradients(const char* name, int dims, Shape (*weight)(std::int64_t c
 /** Starts the row of a convolution; its bias may be missing. */
 #define CONV(op, Options) row(#op, CALL(op(x[0], x[1], optional(x, 2), o), const Options& o))
 
-const Rows convolutions("window", [] {
+const Rows convolution_rows("window", [] {
   CONV(conv1d, ConvOptions)
       .smoke(smoke_gradients("conv1d", 1, [](std::int64_t c) { return Shape{c, c, 3}; }),
              {.padding = 1})
@@ -355,7 +356,7 @@ const Rows convolutions("window", [] {
               {.stride = 2, .padding = 1});
 });
 
-const Rows transposed("window", [] {
+const Rows conv_transpose_rows("window", [] {
   CONV(conv_transpose1d, ConvTransposeOptions)
       .test(conv_case("options", 1,
                       {.stride = {1, 1, 3},

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<Array> identity(const std::vector<Array>& x) { return {x[0]}; }
 
-const Rows additions("index", [] {
+const Rows copy_rows("index", [] {
   row("clone", CALL(x[0].clone()))
       .test({.oracle = identity})
       .fuzz(unary)

@@ -24,7 +24,7 @@ constexpr auto shaped = [](FuzzDraw& d, const auto& call) {
 
 /** Returns the number of elements from start to end by step; exact where all three are small
  *  integers. */
-Expected counted(double start, double end, double step) {
+Expected counted_range(double start, double end, double step) {
   const double places = (end - start) / step;
   if (!(places > -1) || !(places < 0x1p63)) return refused();
   for (const double number : {start, end, step})
@@ -36,7 +36,7 @@ Expected counted(double start, double end, double step) {
 #define SHAPED(name) \
   row(#name "()", CALL(name(shape, o), const Shape& shape, const TensorOptions& o)).fuzz(shaped)
 
-const Rows additions("", [] {
+const Rows create_rows("", [] {
   SHAPED(zeros);
   SHAPED(empty);
   SHAPED(rand);
@@ -65,7 +65,7 @@ const Rows additions("", [] {
         if (whole) start = std::round(start), end = std::round(end), step = std::round(step);
         const TensorOptions options{.dtype = d.dtype()};
         return Trial{call({}, start, end, step, options),
-                     step == 0 ? refused() : counted(start, end, step)};
+                     step == 0 ? refused() : counted_range(start, end, step)};
       });
   row("linspace()", CALL(linspace(start, end, steps, o), double start, double end,
                          std::int64_t steps, const TensorOptions& o))

@@ -24,20 +24,20 @@ struct Matrix {
   }
 };
 
-Matrix identity(std::int64_t n) {
+Matrix unit_matrix(std::int64_t n) {
   Matrix y(n, n);
   for (std::int64_t i = 0; i < n; ++i) y(i, i) = 1;
   return y;
 }
 
-Matrix transposed(const Matrix& x) {
+Matrix transposed_matrix(const Matrix& x) {
   Matrix y(x.columns, x.rows);
   for (std::int64_t i = 0; i < x.rows; ++i)
     for (std::int64_t j = 0; j < x.columns; ++j) y(j, i) = x(i, j);
   return y;
 }
 
-Matrix product(const Matrix& a, const Matrix& b) {
+Matrix multiplied(const Matrix& a, const Matrix& b) {
   Matrix y(a.rows, b.columns);
   for (std::int64_t i = 0; i < a.rows; ++i)
     for (std::int64_t k = 0; k < a.columns; ++k)
@@ -110,7 +110,7 @@ Tensor definite(const Tensor& x) {
 }
 
 Matrix definite(const Matrix& x) {
-  const Matrix a = regular(x), b = transposed(a);
+  const Matrix a = regular(x), b = transposed_matrix(a);
   Matrix y = a;
   for (std::size_t i = 0; i < y.values.size(); ++i) y.values[i] = 0.5 * (a.values[i] + b.values[i]);
   return y;
@@ -143,7 +143,7 @@ double eliminate(Matrix a, Matrix& b) {
 }
 
 Matrix inverse(const Matrix& a) {
-  Matrix y = identity(a.rows);
+  Matrix y = unit_matrix(a.rows);
   eliminate(a, y);
   return y;
 }
@@ -189,7 +189,7 @@ Matrix orthogonal(const Matrix& a) {
 /** Eigenvalues in ascending order and their vectors as columns, by Jacobi's rotations. */
 std::pair<std::vector<double>, Matrix> eigen(Matrix a) {
   const std::int64_t n = a.rows;
-  Matrix v = identity(n);
+  Matrix v = unit_matrix(n);
   for (int sweep = 0; sweep < 60; ++sweep)
     for (std::int64_t p = 0; p < n; ++p)
       for (std::int64_t q = p + 1; q < n; ++q) {
@@ -231,14 +231,14 @@ struct Svd {
 
 Svd svd_of(const Matrix& a) {
   const std::int64_t k = std::min(a.rows, a.columns);
-  const auto [squares, all] = eigen(product(transposed(a), a));
+  const auto [squares, all] = eigen(multiplied(transposed_matrix(a), a));
   Svd y{{}, Matrix(a.rows, k), Matrix(a.columns, k)};
   for (std::int64_t j = 0; j < k; ++j) {
     const std::int64_t from = a.columns - 1 - j;
     y.s.push_back(std::sqrt(squares[static_cast<std::size_t>(from)]));
     for (std::int64_t i = 0; i < a.columns; ++i) y.v(i, j) = all(i, from);
   }
-  y.u = product(a, y.v);
+  y.u = multiplied(a, y.v);
   for (std::int64_t j = 0; j < k; ++j)
     for (std::int64_t i = 0; i < a.rows; ++i) y.u(i, j) /= y.s[static_cast<std::size_t>(j)];
   return y;
@@ -353,7 +353,7 @@ Sizes batch_with(const Tensor& x, std::initializer_list<Wide> last) {
   return y;
 }
 
-const Rows determinants("linalg", [] {
+const Rows determinant_rows("linalg", [] {
   golden_squares(row("inv", CALL(linalg::inv(x[0]))), "linalg.inv", "regular")
       .test_of(regular, wrapped("", for_each([](const Matrix& x) {
                                   return Results{as_result(inverse(regular(x)))};
@@ -409,7 +409,7 @@ const Rows determinants("linalg", [] {
                false)
       .test_of(definite,
                wrapped("upper", for_each([](const Matrix& x) {
-                         return Results{as_result(transposed(lower_factor(definite(x))))};
+                         return Results{as_result(transposed_matrix(lower_factor(definite(x))))};
                        }),
                        kSquare),
                true)
@@ -460,10 +460,10 @@ const Rows determinants("linalg", [] {
       .golden(stored("one matrix", "linalg.solve", "regular(3, 3), real(2, 3, 2)"));
 });
 
-const Rows factorisations("linalg", [] {
+const Rows factorisation_rows("linalg", [] {
   const auto factors = for_each([](const Matrix& x) {
     const Matrix a = regular(x), q = orthogonal(a);
-    return Results{as_result(squared(q)), as_result(squared(product(transposed(q), a)))};
+    return Results{as_result(squared(q)), as_result(squared(multiplied(transposed_matrix(q), a)))};
   });
   golden_any_size(row("qr",
                       [](const Tensors& x, linalg::QrMode mode) {
@@ -529,7 +529,7 @@ const Rows factorisations("linalg", [] {
       .golden(stored("triangle", "eigenvectors", "regular(4, 4)"), 'L');
 });
 
-const Rows singular_values("linalg", [] {
+const Rows singular_value_rows("linalg", [] {
   const auto values = [](const std::vector<double>& s) {
     return std::pair{Shape{static_cast<std::int64_t>(s.size())}, s};
   };
@@ -568,7 +568,7 @@ const Rows singular_values("linalg", [] {
                           wrapped(full ? "full" : "", for_each([=](const Matrix& x) {
                                     const Svd y = svd_of(regular(x));
                                     return Results{values(y.s), as_result(squared(y.u)),
-                                                   as_result(squared(transposed(y.v)))};
+                                                   as_result(squared(transposed_matrix(y.v)))};
                                   }),
                                   kAnySize),
                           full);
@@ -579,10 +579,10 @@ const Rows singular_values("linalg", [] {
                   "linalg.pinv", "")
       .test_of(regular,
                wrapped("", for_each([](const Matrix& x) {
-                         const Matrix a = regular(x), t = transposed(a);
+                         const Matrix a = regular(x), t = transposed_matrix(a);
                          return Results{as_result(a.rows >= a.columns
-                                                      ? product(inverse(product(t, a)), t)
-                                                      : product(t, inverse(product(a, t))))};
+                                                      ? multiplied(inverse(multiplied(t, a)), t)
+                                                      : multiplied(t, inverse(multiplied(a, t))))};
                        }),
                        kAnySize),
                {})

@@ -1,17 +1,16 @@
 // Rows of matrix norms, normalisation by a norm, distances and angles.
 #include <algorithm>
-#include <limits>
 
+#include "../../support/values.h"
 #include "../reduce_oracle.h"
 #include "../row.h"
 
 using namespace cases;
 using namespace rows;
 using namespace mezzo;
+using testing::kInf;
 
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Shape common(const std::vector<Array>& x) {
   return broadcast_shapes(x[0].shape, x[1].shape, "oracle");
@@ -25,7 +24,7 @@ Array combined(const std::vector<Array>& x, const std::function<double(double, d
   return y;
 }
 
-Oracle distance(const std::vector<int>& dims, bool keepdim, double p, double eps) {
+Oracle distance_oracle(const std::vector<int>& dims, bool keepdim, double p, double eps) {
   return [=](const std::vector<Array>& x) {
     const Array d = combined(x, [=](double a, double b) { return a - b + eps; });
     return reduced_by(dims, keepdim, [=](const Line& line) { return p_norm(line, p); })({d});
@@ -51,7 +50,7 @@ Oracle cosine(int dim) {
   };
 }
 
-Line normalized(const Line& x, double p) {
+Line normalized_line(const Line& x, double p) {
   Line y = x;
   for (double& v : y) v /= std::max(p_norm(x, p), 1e-12);
   return y;
@@ -107,13 +106,13 @@ const std::vector<std::vector<Shape>> kPairs{{{4}, {4}},          {{3, 4}, {3, 4
 /** The orders of norms for which there are cases. */
 constexpr double kOrders[] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, kInf};
 
-std::string name_of(double p) { return "p " + std::to_string(p); }
+std::string norm_name(double p) { return "p " + std::to_string(p); }
 
 // Far enough apart that no difference is near 0, where these norms have kinks.
 const std::vector<Operand> apart{{.low = 0.5, .high = 2, .positive_definite_gap = true},
                                  {.low = -2, .high = -0.5, .positive_definite_gap = true}};
 
-const Rows norms("reduce", [] {
+const Rows matrix_norm_rows("reduce", [] {
   auto orders =
       row("matrix_norm",
           CALL(matrix_norm(x[0], order, o), const MatrixOrder& order, const MatrixNormOptions& o))
@@ -137,7 +136,7 @@ const Rows norms("reduce", [] {
   auto normal =
       row("normalize", CALL(normalize(x[0], o), const NormalizeOptions& o))
           .test({.variant = "both dimensions, both signs",
-                 .oracle = lines_by({0, 1}, [](const Line& x) { return normalized(x, 2); }),
+                 .oracle = lines_by({0, 1}, [](const Line& x) { return normalized_line(x, 2); }),
                  .shapes = {{{3, 4}}, {{2, 17}}},
                  .factor = 4},
                 {.dim = {0, -1}})
@@ -152,9 +151,9 @@ const Rows norms("reduce", [] {
           .golden({"p 1", "F.normalize(x0, 1, 0)", "real(3, 4)"}, {.p = 1, .dim = 0})
           .golden({"small", "F.normalize(x0, eps=10.)", "real(3, 4)"}, {.eps = 10});
   for (const double p : kOrders) {
-    const std::string name = name_of(p);
+    const std::string name = norm_name(p);
     normal.test({.variant = name,
-                 .oracle = lines_by({1}, [=](const Line& x) { return normalized(x, p); }),
+                 .oracle = lines_by({1}, [=](const Line& x) { return normalized_line(x, p); }),
                  .operands = {{.low = 0.2, .high = 2, .positive_definite_gap = p == kInf}},
                  .shapes = {{{3, 4}}, {{2, 5, 3}}, {{0, 3}}, {{2, 70}}},
                  .factor = 16},
@@ -162,10 +161,10 @@ const Rows norms("reduce", [] {
   }
 });
 
-const Rows distances("reduce", [] {
+const Rows distance_rows("reduce", [] {
   auto one = row("dist", CALL(dist(x[0], x[1], o), const DistOptions& o))
                  .test({.variant = "p inf",
-                        .oracle = distance({}, false, kInf, 0),
+                        .oracle = distance_oracle({}, false, kInf, 0),
                         .operands = {{.low = 0.5, .high = 2, .positive_definite_gap = true},
                                      {.low = -1, .high = -0.9}},
                         .shapes = {{{4}, {4}}, {{3, 4}, {3, 4}}, {{3, 4}, Shape{}}}},
@@ -194,10 +193,10 @@ const Rows distances("reduce", [] {
               {"p 1", "F.pairwise_distance(x0, x1, 1., keepdim=True)", "real(3, 4), real(3, 4)"},
               {.p = 1, .keepdim = true});
   for (const double p : kOrders) {
-    const std::string name = name_of(p);
+    const std::string name = norm_name(p);
     if (p != kInf)
       one.test({.variant = name,
-                .oracle = distance({}, false, p, 0),
+                .oracle = distance_oracle({}, false, p, 0),
                 .operands = apart,
                 .shapes = kPairs,
                 .factor = 16},
@@ -206,7 +205,7 @@ const Rows distances("reduce", [] {
       pairs.test({.variant = name + (keepdim ? " keepdim" : ""),
                   .oracle =
                       [=](const std::vector<Array>& x) {
-                        return distance({common(x).rank() - 1}, keepdim, p, 1e-6)(x);
+                        return distance_oracle({common(x).rank() - 1}, keepdim, p, 1e-6)(x);
                       },
                   .operands = apart,
                   .shapes = p == kInf ? std::vector<std::vector<Shape>>{{{4}, {4}},

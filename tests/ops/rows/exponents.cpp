@@ -37,7 +37,7 @@ Tensors listed(const ChangeHistograms& h) {
   return {h.change.largest, h.change.counts, h.ratio.largest, h.ratio.counts};
 }
 
-const Rows additions("", [] {
+const Rows exponent_rows("", [] {
   auto changes =
       row("change_histograms", CALL(listed(change_histograms(x[0], x[1]))))
           .fuzz([](FuzzDraw& d, const auto& call) {

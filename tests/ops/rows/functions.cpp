@@ -20,7 +20,7 @@ double inverse_erf(double y) {
 
 const Operand kWide{.low = -4, .high = 4}, kPositive{.low = 0.1, .high = 4};
 
-const Rows additions("pointwise", [] {
+const Rows function_rows("pointwise", [] {
   UNARY_BOTH(acos)
       .test([](double a) { return std::acos(a); }, {.low = -0.95, .high = 0.95})
       .golden_between(-.9, .9);

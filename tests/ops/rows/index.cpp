@@ -97,7 +97,7 @@ std::int64_t pair_place(const std::vector<Array>& x, const Shape& out, std::int6
   return i * x[0].shape[1] + j;
 }
 
-std::vector<Array> pairs(const std::vector<Array>& x) {
+std::vector<Array> pairs_oracle(const std::vector<Array>& x) {
   const Shape out = broadcast_shapes(x[1].shape, x[2].shape, "oracle");
   return {moved(x[0], out, [&](std::int64_t at) { return pair_place(x, out, at); })};
 }
@@ -237,16 +237,14 @@ Tensors behind(const Tensors& x, std::ptrdiff_t first, std::ptrdiff_t left_out =
   return {x.begin() + first, x.end() - left_out};
 }
 
-Tensors joined(Tensors first, const Tensors& second) {
+Tensors joined_tensors(Tensors first, const Tensors& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
 }
 
-const auto same = smoke::Expected::same, near = smoke::Expected::close;
-
 const char* const kPlaces = "real(3, 5), given([[0, 2, 1, 3], [3, 1, 0, 2], [1, 0, 3, 2]])";
 
-const Rows elements("index", [] {
+const Rows element_rows("index", [] {
   row("gather", CALL(gather(x[0], dim, x[1]), std::int64_t dim))
       .test({.oracle = gather_along(1),
              .operands = {{}, indices(0, 3)},
@@ -272,7 +270,7 @@ const Rows elements("index", [] {
       })
       .golden({"", "torch.gather(x0, 1, x1)", "real(3, 4), whole(3, 5, high=3)"}, 1)
       .golden({"first dimension", "torch.gather(x0, 0, x1)", "real(3, 4), whole(2, 3, high=2)"}, 0)
-      .smoke(smoke_indexed("gather", same), 0);
+      .smoke(smoke_indexed("gather", kSame), 0);
   row("take_along_dim", CALL(take_along_dim(x[0], x[1], dim), std::int64_t dim))
       .test({.oracle =
                  [](const std::vector<Array>& x) {
@@ -316,7 +314,7 @@ const Rows elements("index", [] {
              .gradients = false})
       .fuzz(by_elements)
       .golden({"", "torch.scatter(x0, 1, x1, x2)", std::string(kPlaces) + ", real(3, 4)"}, 1)
-      .smoke(smoke_indexed("scatter", same, 3), 0);
+      .smoke(smoke_indexed("scatter", kSame, 3), 0);
   row("scatter", CALL(scatter(x[0], dim, x[1], value), std::int64_t dim, double value))
       .test({.variant = "one value",
              .oracle =
@@ -348,7 +346,7 @@ const Rows elements("index", [] {
       .golden_in_place({"in place", "(x0 * 1).scatter_add_(0, x1, x2)",
                         "real(3, 5), whole(4, 2, high=2), real(4, 2)"},
                        0)
-      .smoke(smoke_indexed("scatter_add", near, 3), 0);
+      .smoke(smoke_indexed("scatter_add", kClose, 3), 0);
 });
 
 const Rows whole_rows("index", [] {
@@ -372,7 +370,7 @@ const Rows whole_rows("index", [] {
                                                 : refused()};
       })
       .golden({"", "torch.index_select(x0, 1, x1)", "real(3, 4), whole(6, high=3)"}, 1)
-      .smoke(smoke_indexed("index_select", same, 2, true), 0);
+      .smoke(smoke_indexed("index_select", kSame, 2, true), 0);
   row("index_add",
       CALL(index_add(x[0], dim, x[1], x[2], o), std::int64_t dim, const IndexAddOptions& o))
       .in_place(
@@ -390,7 +388,7 @@ const Rows whole_rows("index", [] {
       .golden({"", "torch.index_add(x0, 1, x1, x2, alpha=0.5)",
                "real(3, 4), whole(6, high=3), real(3, 6)"},
               1, {.alpha = 0.5})
-      .smoke(smoke_indexed("index_add", near, 3, true), 0, {});
+      .smoke(smoke_indexed("index_add", kClose, 3, true), 0, {});
   row("embedding", CALL(embedding(x[0], x[1], o), const EmbeddingOptions& o))
       .test({.oracle = table_rows,
              .operands = {indices(0, 4), {}},
@@ -486,9 +484,9 @@ const Rows overwritten_rows("space", [] {
       .golden({"number", "torch.index_fill(x0, 0, x1, 2.5)", "real(3, 4), given([2, 0])"}, 0, 2.5);
 });
 
-const Rows lists("index", [] {
+const Rows list_rows("index", [] {
   row("index", CALL(index(x[0], behind(x, 1))))
-      .test({.oracle = pairs,
+      .test({.oracle = pairs_oracle,
              .operands = {{}, indices(-3, 2), indices(-4, 3)},
              .shapes = {{{3, 4}, {5}, {5}},
                         {{3, 4}, {2, 1}, {3}},
@@ -505,7 +503,7 @@ const Rows lists("index", [] {
              .shapes = {{{3, 4}, {3, 4}}, {{20}, {20}}, {{0}, {0}}}})
       .fuzz([](FuzzDraw& d, const auto& call) {
         const Tensor x = d.tensor(d.shape(1, 4), d.dtype());
-        const auto run = call(joined({x}, some_indices(d, x)));
+        const auto run = call(joined_tensors({x}, some_indices(d, x)));
         // With masks the sizes depend on values; other tests of the op check the number of
         // dimensions.
         return Trial{[=] { return run(), Tensors{}; }, std::vector<Sizes>{}};
@@ -556,22 +554,23 @@ const Rows lists("index", [] {
         const Tensor x = d.tensor(d.shape(1, 4), d.dtype());
         const Tensors indices = some_indices(d, x);
         const Tensor values = d.tensor(d.shape(0, 1), x.dtype());
-        return Trial{call(joined({x}, joined(indices, {values})), {d.flag()}), gives(sizes(x))};
+        return Trial{call(joined_tensors({x}, joined_tensors(indices, {values})), {d.flag()}),
+                     gives(sizes(x))};
       })
       .golden({"accumulate", "torch.index_put(x0, (x1,), x2, accumulate=True)",
                "real(3, 4), whole(5, high=2), real(5, 4)"},
               {.accumulate = true})
       .smoke({.name = "index_put",
               .dtypes = {f32},
-              .operands = smoke_indexed("", same, 3, true).operands,
+              .operands = smoke_indexed("", kSame, 3, true).operands,
               .passes = 2,
-              .expected = same});
+              .expected = kSame});
   row("index_put", CALL(index_put(x[0], {ints({0, 2}), ints({1, 3})}, x[1])))
       .golden({"", "torch.index_put(x0, (torch.tensor([0, 2]), torch.tensor([1, 3])), x1)",
                "real(3, 4), real(2)"});
 });
 
-const Rows masks("index", [] {
+const Rows mask_rows("index", [] {
   row("masked_select", CALL(masked_select(x[0], x[1])))
       .test({.oracle = where_true,
              .operands = {{}, {.boolean = true}},
@@ -582,7 +581,7 @@ const Rows masks("index", [] {
         return Trial{call({x, m}), broadcast(sizes(x), sizes(m)) ? gives(Sizes{kAny}) : refused()};
       })
       .golden({"", "torch.masked_select", "real(3, 4), mask(3, 4)"});
-  Smoke selected = smoke_indexed("masked_select", same);
+  Smoke selected = smoke_indexed("masked_select", kSame);
   selected.operands = [make_all = selected.operands](const Maker& make, DType dtype) {
     const Tensor x = make_all(make, dtype)[0];
     return Tensors{x, x > 0};
@@ -598,7 +597,7 @@ const Rows masks("index", [] {
         return Trial{call({x}), gives(Sizes{kAny, x.dim()})};
       })
       .golden({"", "torch.nonzero", "whole(3, 4, high=1)"});
-  Smoke large = smoke_indexed("nonzero", same);
+  Smoke large = smoke_indexed("nonzero", kSame);
   large.operands = [make_all = large.operands](const Maker& make, DType dtype) {
     return Tensors{make_all(make, dtype)[0] > 1};
   };

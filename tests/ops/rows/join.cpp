@@ -60,7 +60,7 @@ std::vector<Tensor> joinable(FuzzDraw& d, bool equal) {
 bool skipped(const Tensor& x) { return x.dim() == 1 && x.shape()[0] == 0; }
 
 /** The result of hstack (rank 1) or vstack (rank 2). */
-Expected joined(const std::vector<Tensor>& tensors, std::size_t rank) {
+Expected join_result(const std::vector<Tensor>& tensors, std::size_t rank) {
   std::optional<Sizes> shape;
   for (const Tensor& x : tensors) {
     Sizes own = sizes(x);
@@ -85,7 +85,7 @@ Expected joined(const std::vector<Tensor>& tensors, std::size_t rank) {
   return gives(shape);
 }
 
-const Rows additions("index", [] {
+const Rows join_rows("index", [] {
   row("cat", CALL(cat(x, dim), std::int64_t dim))
       .test({.oracle = cat_along(1),
              .operands = {{}, {}, {}},
@@ -153,7 +153,7 @@ const Rows additions("index", [] {
       .golden({"", "torch.stack((x0, x1), 1)", "real(2, 3), real(2, 3)"}, 1);
 });
 
-const Rows stacks("space", [] {
+const Rows stack_rows("space", [] {
   row("hstack", CALL(hstack(x)))
       .test({.oracle =
                  [](const std::vector<Array>& x) {
@@ -163,7 +163,7 @@ const Rows stacks("space", [] {
              .shapes = {{{3}, {2}}, {{2, 3}, {2, 1}}, {{2, 0, 2}, {2, 2, 2}}}})
       .fuzz([](FuzzDraw& d, const auto& call) {
         const std::vector<Tensor> tensors = joinable(d, false);
-        return Trial{call(tensors), joined(tensors, 1)};
+        return Trial{call(tensors), join_result(tensors, 1)};
       })
       .golden({"", "torch.hstack((x0, x1))", "real(2, 3), real(2, 1)"})
       .golden({"vectors", "torch.hstack((x0, x1))", "real(3), real(2)"});
@@ -177,7 +177,7 @@ const Rows stacks("space", [] {
              .shapes = {{{3}, {3}}, {{0}, {0}}}})
       .fuzz([](FuzzDraw& d, const auto& call) {
         const std::vector<Tensor> tensors = joinable(d, false);
-        return Trial{call(tensors), joined(tensors, 2)};
+        return Trial{call(tensors), join_result(tensors, 2)};
       })
       .golden({"", "torch.vstack((x0, x1))", "real(3), real(2, 3)"});
 });

@@ -150,7 +150,6 @@ void test_nll(Row<NllLossOptions>& row, const std::string& variant, const NllLos
 // ---- element by element -------------------------------------------------------------------------
 
 double square(double x) { return x * x; }
-double log_sigmoid_of(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 
 /** Far enough apart that no difference is near a kink. */
 const Operand kLow{.low = -2, .high = -0.6}, kHigh{.low = 0.5, .high = 2};
@@ -159,10 +158,9 @@ const Operand kConstant{.low = 0.25, .high = 3, .constant = true};
 
 template <class Options> Options plain(double) { return {}; }
 
-const char* const kPair = "real(3, 4), real(3, 4)";
 const char* const kProbable = "real(3, 4, low=.05, high=.95), constant(3, 4, low=0, high=1)";
 
-const Rows classes("loss", [] {
+const Rows class_rows("loss", [] {
   auto entropy =
       WEIGHTED_LOSS(cross_entropy, CrossEntropyOptions)
           .fuzz([](FuzzDraw& d, const auto& call) {
@@ -222,7 +220,7 @@ const Rows classes("loss", [] {
                    .backward = backward});
 });
 
-const Rows errors("loss", [] {
+const Rows error_rows("loss", [] {
   auto squares = LOSS(mse_loss, LossOptions).fuzz(broadcasting(2, plain<LossOptions>));
   test_terms(squares, {"", [](const auto& v) { return square(v[0] - v[1]); }, {{}, {}}});
   golden_reductions(squares, {"", "F.mse_loss(x0, x1, ", kPair});
@@ -263,7 +261,7 @@ const Rows errors("loss", [] {
   golden_reductions(huber, {"", "F.huber_loss(x0, x1, ", kPair});
 });
 
-const Rows entropies("loss", [] {
+const Rows entropy_rows("loss", [] {
   auto of_probabilities = WEIGHTED_LOSS(binary_cross_entropy, BinaryCrossEntropyOptions)
                               .fuzz(broadcasting(2, plain<BinaryCrossEntropyOptions>))
                               .golden({"weight", "F.binary_cross_entropy",

@@ -1,6 +1,8 @@
 // Rows of losses: oracles that reduce terms, and cases for every reduction.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "../row.h"
@@ -9,6 +11,13 @@ namespace rows {
 
 using cases::broadcast_at;
 using mezzo::Reduction;
+
+/** The operands of most golden cases. */
+inline constexpr const char* kPair = "real(3, 4), real(3, 4)";
+
+inline double log_sigmoid_of(double x) {
+  return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x)));
+}
 
 inline Array reduced(std::vector<double> losses, const Shape& shape, Reduction reduction,
                      double divisor) {

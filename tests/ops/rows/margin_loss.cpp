@@ -45,7 +45,7 @@ double dot(const Line& a, const Line& b) {
   return y;
 }
 
-double distance(const Line& u, const Line& v, double p) {
+double line_distance(const Line& u, const Line& v, double p) {
   double sum = 0, most = 0;
   for (std::size_t i = 0; i < u.size(); ++i) {
     const double a = std::abs(u[i] - v[i] + 1e-6);
@@ -54,8 +54,6 @@ double distance(const Line& u, const Line& v, double p) {
   }
   return std::isinf(p) ? most : std::pow(sum, 1 / p);
 }
-
-double log_sigmoid_of(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 
 /** Maps the integers 0 and 1 to -1 and 1. */
 Tensor signs(const Tensor& zero_or_one, DType dtype) { return (zero_or_one * 2 - 1).to(dtype); }
@@ -72,7 +70,7 @@ struct LineCase {
 
 /** Adds a case for each reduction. */
 template <class Options>
-void test_lines(Row<Options>& row, const LineCase& c, const Options& options = {}) {
+void test_line_losses(Row<Options>& row, const LineCase& c, const Options& options = {}) {
   for (const Reduction r : kReductions)
     row.test({.variant = c.variant + ", " + text(r),
               .oracle = reduced_lines(c.f, r),
@@ -91,10 +89,9 @@ template <class Options> Row<Options> of_signs(Row<Options> row, std::size_t tar
           }};
 }
 
-const char* const kPair = "real(3, 4), real(3, 4)";
 const std::string kSigns = "given([[1., -1., 1., 1.], [-1., -1., 1., -1.], [1., 1., -1., -1.]])";
 
-const Rows pairs("loss", [] {
+const Rows embedding_rows("loss", [] {
   auto hinge =
       LOSS(hinge_embedding_loss, HingeEmbeddingLossOptions)
           .fuzz(broadcasting(
@@ -136,7 +133,7 @@ const Rows pairs("loss", [] {
       {.margin = 0.3});
 });
 
-const Rows poisson("loss", [] {
+const Rows poisson_rows("loss", [] {
   auto loss = LOSS(poisson_nll_loss, PoissonNllLossOptions)
                   .fuzz(broadcasting(
                       2,
@@ -166,7 +163,7 @@ const Rows poisson("loss", [] {
       loss, {"", "F.poisson_nll_loss(x0, x1, ", "real(3, 4), constant(3, 4, low=0, high=4)"});
 });
 
-const Rows vectors("loss", [] {
+const Rows vector_rows("loss", [] {
   auto triplets =
       row("triplet_margin_loss",
           CALL(triplet_margin_loss(x[0], x[1], x[2], o), const TripletMarginLossOptions& o))
@@ -184,16 +181,17 @@ const Rows vectors("loss", [] {
                   {.margin = 0.5, .p = 1, .swap = true});
   for (const double p : {1.0, 2.0, 3.0, std::numeric_limits<double>::infinity()})
     for (const bool swap : {false, true})
-      test_lines(triplets,
-                 {mezzo::str("p ", p, swap ? ", swap" : ""),
-                  [=](const auto& v) {
-                    double far = distance(v[0], v[2], p);
-                    if (swap) far = std::min(far, distance(v[1], v[2], p));
-                    return std::max(0.0, 9 + distance(v[0], v[1], p) - far);
-                  },
-                  {{.low = -2, .high = -1.2}, {.low = -0.5, .high = 0.5}, {.low = 1.2, .high = 2}},
-                  {{{3, 4}, {3, 4}, {3, 4}}, {{5}, {5}, {5}}, {{2, 2, 3}, {2, 2, 3}, {2, 2, 3}}}},
-                 {.margin = 9, .p = p, .swap = swap});
+      test_line_losses(
+          triplets,
+          {mezzo::str("p ", p, swap ? ", swap" : ""),
+           [=](const auto& v) {
+             double far = line_distance(v[0], v[2], p);
+             if (swap) far = std::min(far, line_distance(v[1], v[2], p));
+             return std::max(0.0, 9 + line_distance(v[0], v[1], p) - far);
+           },
+           {{.low = -2, .high = -1.2}, {.low = -0.5, .high = 0.5}, {.low = 1.2, .high = 2}},
+           {{{3, 4}, {3, 4}, {3, 4}}, {{5}, {5}, {5}}, {{2, 2, 3}, {2, 2, 3}, {2, 2, 3}}}},
+          {.margin = 9, .p = p, .swap = swap});
   golden_reductions(
       triplets, {"", "F.triplet_margin_loss(x0, x1, x2, ", "real(4, 3), real(4, 3), real(4, 3)"});
   auto cosines = row("cosine_embedding_loss", CALL(cosine_embedding_loss(x[0], x[1], x[2], o),
@@ -210,23 +208,23 @@ const Rows vectors("loss", [] {
                        return Trial{call({a, b, target}, {margin, how}), terms(each, how)};
                      });
   auto signed_cosines = of_signs(cosines, 2);
-  test_lines(signed_cosines,
-             {"",
-              [](const auto& v) {
-                const double cosine = dot(v[0], v[1]) / std::sqrt((dot(v[0], v[0]) + 1e-12) *
-                                                                  (dot(v[1], v[1]) + 1e-12));
-                return v[2][0] == 1 ? 1 - cosine : std::max(0.0, cosine - 0.1);
-              },
-              {{.low = 0.5, .high = 2}, {.low = 0.5, .high = 2}, kZeroOrOne},
-              {{{3, 4}, {3, 4}, {3}}, {{5}, {5}, Shape{}}, {{2, 7}, {2, 7}, {2}}}},
-             {.margin = 0.1});
+  test_line_losses(signed_cosines,
+                   {"",
+                    [](const auto& v) {
+                      const double cosine = dot(v[0], v[1]) / std::sqrt((dot(v[0], v[0]) + 1e-12) *
+                                                                        (dot(v[1], v[1]) + 1e-12));
+                      return v[2][0] == 1 ? 1 - cosine : std::max(0.0, cosine - 0.1);
+                    },
+                    {{.low = 0.5, .high = 2}, {.low = 0.5, .high = 2}, kZeroOrOne},
+                    {{{3, 4}, {3, 4}, {3}}, {{5}, {5}, Shape{}}, {{2, 7}, {2, 7}, {2}}}},
+                   {.margin = 0.1});
   golden_reductions(cosines,
                     {"", "F.cosine_embedding_loss(x0, x1, x2, margin=0.1, ",
                      "real(4, 3), real(4, 3), given([1, -1, -1, 1])"},
                     {.margin = 0.1});
 });
 
-const Rows of_classes("loss", [] {
+const Rows class_margin_rows("loss", [] {
   auto margins = WEIGHTED_LOSS(multi_margin_loss, MultiMarginLossOptions)
                      .fuzz([](FuzzDraw& d, const auto& call) {
                        const Classified c = classified(d, 2);
@@ -248,22 +246,22 @@ const Rows of_classes("loss", [] {
   const Operand scores{.low = -3, .high = 3}, targets{.low = 0, .high = 2, .integers = true},
       weights{.low = 0.25, .high = 2, .constant = true};
   for (const int p : {1, 2})
-    test_lines(
+    test_line_losses(
         margins,
         {mezzo::str("p ", p),
          [=](const auto& v) { return violations(v[0], static_cast<std::size_t>(v[1][0]), p); },
          {scores, targets},
          {{{4, 3}, {4}}, {{5}, Shape{}}, {{2, 7}, {2}}}},
         {.p = p, .margin = 7});
-  test_lines(margins,
-             {"weighted",
-              [=](const auto& v) {
-                const auto y = static_cast<std::size_t>(v[1][0]);
-                return v[2][y] * violations(v[0], y, 2);
-              },
-              {scores, targets, weights},
-              {{{4, 3}, {4}, {3}}, {{5}, Shape{}, {5}}, {{2, 7}, {2}, {7}}}},
-             {.p = 2, .margin = 7});
+  test_line_losses(margins,
+                   {"weighted",
+                    [=](const auto& v) {
+                      const auto y = static_cast<std::size_t>(v[1][0]);
+                      return v[2][y] * violations(v[0], y, 2);
+                    },
+                    {scores, targets, weights},
+                    {{{4, 3}, {4}, {3}}, {{5}, Shape{}, {5}}, {{2, 7}, {2}, {7}}}},
+                   {.p = 2, .margin = 7});
   golden_reductions(margins, {"", "F.multi_margin_loss(x0, x1, ", "real(4, 3), whole(4, high=2)"});
   auto labelled = LOSS(multilabel_margin_loss, MultilabelMarginLossOptions)
                       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -274,21 +272,21 @@ const Rows of_classes("loss", [] {
                         places.pop_back();
                         return Trial{call({x, target}, {how}), terms(places, how)};
                       });
-  test_lines(labelled, {"",
-                        [](const auto& v) {
-                          const std::size_t classes = v[0].size();
-                          std::vector<bool> named(classes, false);
-                          for (std::size_t i = 0; i < classes && v[1][i] >= 0; ++i)
-                            named[static_cast<std::size_t>(v[1][i])] = true;
-                          double sum = 0;
-                          for (std::size_t y = 0; y < classes; ++y)
-                            for (std::size_t j = 0; j < classes; ++j)
-                              if (named[y] && !named[j])
-                                sum += std::max(0.0, 1 - (v[0][y] - v[0][j]));
-                          return sum / static_cast<double>(classes);
-                        },
-                        {{.low = -1, .high = 1}, {.low = -1, .high = 2, .integers = true}},
-                        {{{6, 3}, {6, 3}}, {{5}, {5}}, {{4, 7}, {4, 7}}}});
+  test_line_losses(labelled, {"",
+                              [](const auto& v) {
+                                const std::size_t classes = v[0].size();
+                                std::vector<bool> named(classes, false);
+                                for (std::size_t i = 0; i < classes && v[1][i] >= 0; ++i)
+                                  named[static_cast<std::size_t>(v[1][i])] = true;
+                                double sum = 0;
+                                for (std::size_t y = 0; y < classes; ++y)
+                                  for (std::size_t j = 0; j < classes; ++j)
+                                    if (named[y] && !named[j])
+                                      sum += std::max(0.0, 1 - (v[0][y] - v[0][j]));
+                                return sum / static_cast<double>(classes);
+                              },
+                              {{.low = -1, .high = 1}, {.low = -1, .high = 2, .integers = true}},
+                              {{{6, 3}, {6, 3}}, {{5}, {5}}, {{4, 7}, {4, 7}}}});
   golden_reductions(labelled, {"", "F.multilabel_margin_loss(x0, x1, ",
                                "real(3, 4), given([[2, 0, -1, 1], [-1, 0, 1, 2], [3, 1, 0, -1]])"});
   auto soft =
@@ -312,12 +310,12 @@ const Rows of_classes("loss", [] {
     return sum / static_cast<double>(v[0].size());
   };
   const Operand logits{.low = -4, .high = 4}, shares{.low = 0, .high = 1};
-  test_lines(
+  test_line_losses(
       soft, {"", labels, {logits, shares}, {{{4, 3}, {4, 3}}, {{5}, {5}}, {{2, 2, 7}, {2, 2, 7}}}});
-  test_lines(soft, {"weighted",
-                    labels,
-                    {logits, shares, weights},
-                    {{{4, 3}, {4, 3}, {3}}, {{5}, {5}, {5}}, {{2, 7}, {2, 7}, {7}}}});
+  test_line_losses(soft, {"weighted",
+                          labels,
+                          {logits, shares, weights},
+                          {{{4, 3}, {4, 3}, {3}}, {{5}, {5}, {5}}, {{2, 7}, {2, 7}, {7}}}});
   golden_reductions(soft, {"", "F.multilabel_soft_margin_loss(x0, x1, ",
                            "real(3, 4), constant(3, 4, low=0, high=1)"});
 });

@@ -28,8 +28,9 @@ std::size_t channel_of(const Shape& x, std::int64_t i) {
 
 /** Normalises lines of x (lists of positions), then applies weight and bias. Operands: x, weight,
  *  bias (or x alone). */
-Array normalized(const std::vector<Array>& x, const std::vector<std::vector<std::int64_t>>& lines,
-                 double eps, bool centered, const AffineIndex& index) {
+Array normalized_lines(const std::vector<Array>& x,
+                       const std::vector<std::vector<std::int64_t>>& lines, double eps,
+                       bool centered, const AffineIndex& index) {
   Array y = x[0];
   for (const auto& line : lines) {
     const auto n = static_cast<double>(line.size());
@@ -56,8 +57,8 @@ std::vector<int> all_but_channels(const Shape& shape) {
 
 Oracle batch_oracle(double eps) {
   return [=](const std::vector<Array>& x) {
-    return std::vector<Array>{
-        normalized(x, lines_of(x[0].shape, all_but_channels(x[0].shape)), eps, true, channel_of)};
+    return std::vector<Array>{normalized_lines(
+        x, lines_of(x[0].shape, all_but_channels(x[0].shape)), eps, true, channel_of)};
   };
 }
 
@@ -96,8 +97,8 @@ Oracle group_oracle(std::int64_t groups, double eps) {
   return [=](const std::vector<Array>& x) {
     const Shape& s = x[0].shape;
     const std::int64_t n = s[0], per = n == 0 ? 0 : x[0].numel() / (n * (groups ? groups : s[1]));
-    return std::vector<Array>{
-        normalized(x, lines_of({n, groups ? groups : s[1], per}, {2}), eps, true, channel_of)};
+    return std::vector<Array>{normalized_lines(x, lines_of({n, groups ? groups : s[1], per}, {2}),
+                                               eps, true, channel_of)};
   };
 }
 
@@ -113,7 +114,7 @@ Oracle row_oracle(int rank, double eps, bool centered) {
     const auto index = [=](const Shape&, std::int64_t i) {
       return static_cast<std::size_t>(i % length);
     };
-    return std::vector<Array>{normalized(x, lines_of(s, dims), eps, centered, index)};
+    return std::vector<Array>{normalized_lines(x, lines_of(s, dims), eps, centered, index)};
   };
 }
 
@@ -206,7 +207,7 @@ const MemoryFormat kFormats[] = {MemoryFormat::contiguous, MemoryFormat::channel
 
 Shape columns(const Tensors& x) { return {x[0].size(-1)}; }
 
-const Rows batches("linear", [] {
+const Rows batch_norm_rows("linear", [] {
   auto batch = row("batch_norm", CALL(batch_norm(x[0], in_training(x, eps)), double eps))
                    .test({.variant = "training",
                           .oracle = batch_oracle(1e-2),
@@ -254,7 +255,7 @@ const Rows batches("linear", [] {
     }
 });
 
-const Rows rectified_batches("linear", [] {
+const Rows rectified_batch_norm_rows("linear", [] {
   row("batch_norm_relu",
       CALL(batch_norm_relu(x[0], in_training(x, eps), optional(x, 3)), double eps))
       .test({.variant = "training",
@@ -311,7 +312,7 @@ const Rows rectified_batches("linear", [] {
       .golden({"residual 4-D", sum, "real(2, 3, 2, 2), real(2, 3, 2, 2)" + kAffine});
 });
 
-const Rows others("linear", [] {
+const Rows group_norm_rows("linear", [] {
   auto groups_norm =
       row("group_norm", CALL(group_norm(x[0], groups, affine<GroupNormOptions>(x, eps)),
                              std::int64_t groups, double eps))
@@ -375,7 +376,7 @@ const Rows others("linear", [] {
                "real(2, 3, 2, 2)" + kStatistics, 4});
 });
 
-const Rows lines("linear", [] {
+const Rows line_norm_rows("linear", [] {
   const std::vector<std::vector<Shape>> rows{{{4, 6}, {6}, {6}},       {{2, 3, 5}, {5}, {5}},
                                              {{7}, {7}, {7}},          {{40, 3}, {3}, {3}},
                                              {{2, 300}, {300}, {300}}, {{0, 4}, {4}, {4}}};

@@ -1,7 +1,7 @@
 // Rows of pairwise distances and of renorm.
 #include <algorithm>
-#include <limits>
 
+#include "../../support/values.h"
 #include "../reduce_oracle.h"
 #include "../row.h"
 #include "smoke_lines.h"
@@ -9,10 +9,9 @@
 using namespace cases;
 using namespace rows;
 using namespace mezzo;
+using testing::kInf;
 
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /** Returns the distance of row i of matrix a and row j of matrix b, where rows are counted
  *  over all matrices of a batch. */
@@ -63,10 +62,10 @@ Oracle renormed(const std::vector<int>& others, double p, double maxnorm) {
 }
 
 // No coordinates of two vectors are equal, where these norms have kinks.
-const std::vector<Operand> kApart{{.low = 0.5, .high = 2, .positive_definite_gap = true},
-                                  {.low = -2, .high = -0.5, .positive_definite_gap = true}};
+const std::vector<Operand> kApartPairs{{.low = 0.5, .high = 2, .positive_definite_gap = true},
+                                       {.low = -2, .high = -0.5, .positive_definite_gap = true}};
 
-const Rows pairs("reduce", [] {
+const Rows pair_rows("reduce", [] {
   const std::vector<std::vector<Shape>> shapes{{{3, 4}, {2, 4}},    {{2, 3, 5}, {2, 4, 5}},
                                                {{3, 2}, {2, 1, 2}}, {{0, 3}, {2, 3}},
                                                {{2, 0}, {3, 0}},    {{1, 70}, {2, 70}}};
@@ -74,18 +73,18 @@ const Rows pairs("reduce", [] {
       row("cdist", CALL(cdist(x[0], x[1], o), const CdistOptions& o))
           .test({.variant = "large",
                  .oracle = all_pairs(2),
-                 .operands = kApart,
+                 .operands = kApartPairs,
                  .shapes = {{{27, 3}, {2, 3}}, {{2, 3}, {2, 30, 3}}},
                  .factor = 16})
           .test({.variant = "by products",
                  .oracle = all_pairs(2),
-                 .operands = kApart,
+                 .operands = kApartPairs,
                  .shapes = shapes,
                  .factor = 16},
                 {.compute_mode = CdistMode::use_mm})
           .test({.variant = "many, without products",
                  .oracle = all_pairs(2),
-                 .operands = kApart,
+                 .operands = kApartPairs,
                  .shapes = {{{3, 3}, {67, 3}}, {{129, 2}, {2, 2}}},
                  .factor = 16},
                 {.compute_mode = CdistMode::do_not_use_mm})
@@ -143,7 +142,7 @@ const Rows pairs("reduce", [] {
                                     {.low = -0.01, .high = 0}};
     of_two.test({.variant = "p " + std::to_string(p),
                  .oracle = all_pairs(p),
-                 .operands = p == kInf ? tops : kApart,
+                 .operands = p == kInf ? tops : kApartPairs,
                  .shapes = p == kInf ? std::vector<std::vector<Shape>>{{{3, 4}, {2, 4}},
                                                                        {{2, 3, 5}, {4, 5}}}
                                      : shapes,
@@ -160,7 +159,7 @@ const Rows pairs("reduce", [] {
       .smoke(smoke_rows("pdist", {f32}, smoke::Expected::close));
 });
 
-const Rows norms("reduce", [] {
+const Rows renorm_rows("reduce", [] {
   auto limited =
       row("renorm", CALL(renorm(x[0], p, dim, maxnorm), double p, std::int64_t dim, double maxnorm))
           .in_place(

@@ -110,7 +110,7 @@ PadMode pad_mode(FuzzDraw& d) {
   return kModes[d.below(4)];
 }
 
-const Rows borders("space", [] {
+const Rows border_rows("space", [] {
   auto pads =
       row("pad", CALL(pad(x[0], padding, o), const Place& padding, const PadOptions& o))
           .fuzz([](FuzzDraw& d, const auto& call) {
@@ -161,7 +161,7 @@ const Rows borders("space", [] {
   add_pad("replicate, elements removed", {2, -1, -2, 1}, {.mode = PadMode::replicate}, images);
 });
 
-const Rows moves("space", [] {
+const Rows move_rows("space", [] {
   row("flip", CALL(flip(x[0], dims), const Place& dims))
       .test({.oracle = taken(kept,
                              [](Place& p, const Shape& s) {
@@ -334,7 +334,7 @@ const Rows moves("space", [] {
               0);
 });
 
-const Rows shuffles("space", [] {
+const Rows shuffle_rows("space", [] {
   row("pixel_shuffle", CALL(pixel_shuffle(x[0], factor), std::int64_t factor))
       .test({.oracle = taken(
                  [](const Shape& s) {

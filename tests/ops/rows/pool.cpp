@@ -310,7 +310,7 @@ template <int N> void add_adaptive_max(const std::string& op, Adaptive f, Adapti
   if (N == 2) both.test(pool_case("unequal, with indices", {.windows = {0, 2, 3}}, true), {2, 3});
 }
 
-const Rows additions("window", [] {
+const Rows pool_rows("window", [] {
   add_max<1>("max_pool1d", max_pool1d, max_pool1d_with_indices);
   add_max<2>("max_pool2d", max_pool2d, max_pool2d_with_indices);
   add_max<3>("max_pool3d", max_pool3d, max_pool3d_with_indices);

@@ -6,17 +6,17 @@ using namespace mezzo;
 
 namespace {
 
-const Operand kPositive{.low = 0.3, .high = 3};
+const Operand kPowerBase{.low = 0.3, .high = 3};
 
 /** The case of a constant exponent. */
 Case constant_power(const char* variant, double (*f)(double)) {
-  return {.variant = variant, .oracle = elementwise(f), .operands = {kPositive}};
+  return {.variant = variant, .oracle = elementwise(f), .operands = {kPowerBase}};
 }
 
-const Rows additions("pointwise", [] {
+const Rows power_rows("pointwise", [] {
   BINARY_BOTH(pow)
       .test({.oracle = elementwise([](double a, double b) { return std::pow(a, b); }),
-             .operands = {kPositive, {.low = -2, .high = 2, .kinks = {0}}}})
+             .operands = {kPowerBase, {.low = -2, .high = 2, .kinks = {0}}}})
       .test({.variant = "negative base, integer exponents",
              .oracle = elementwise([](double a, double b) { return std::pow(a, b); }),
              .operands = {{}, {.low = 0, .high = 4, .integers = true}}})

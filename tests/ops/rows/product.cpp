@@ -51,12 +51,14 @@ Array plus(Array c, const Array& addend, double beta) {
   return c;
 }
 
-Array transposed(const Array& x) {
+Array transposed_array(const Array& x) {
   const std::int64_t rows = x.shape[0], columns = x.shape[1];
   return moved(x, {columns, rows}, [=](std::int64_t i) { return i % rows * columns + i / rows; });
 }
 
-std::vector<Array> product(const std::vector<Array>& x) { return {matrix_product(x[0], x[1])}; }
+std::vector<Array> product_oracle(const std::vector<Array>& x) {
+  return {matrix_product(x[0], x[1])};
+}
 
 std::vector<Array> added_product(const std::vector<Array>& x) {
   return {plus(matrix_product(x[1], x[2], 0.5), x[0], 2)};
@@ -78,7 +80,7 @@ Array chain_of(const std::vector<Array>& x, bool with_bias, double (*between)(do
   Array h = x[0];
   const std::size_t step = with_bias ? 2 : 1;
   for (std::size_t i = 1; i < x.size(); i += step) {
-    h = matrix_product(h, transposed(x[i]));
+    h = matrix_product(h, transposed_array(x[i]));
     if (with_bias) h = plus(h, x[i + 1], 1);
     for (double& v : h.values) v = (i + step < x.size() ? between : after)(v);
   }
@@ -92,7 +94,7 @@ double gelu_tanh_of(double v) {
          (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (v + 0.044715 * v * v * v)));
 }
 double sigmoid_of(double v) { return 1 / (1 + std::exp(-v)); }
-double same(double v) { return v; }
+double unchanged(double v) { return v; }
 
 /** Calls mlp on operands x, then a weight and, if biased, a bias for each layer. */
 Tensor chain(const Tensors& x, bool biased, const MlpOptions& o) {
@@ -150,7 +152,7 @@ double flops_of(double m, double n, double k) { return 2 * m * n * k; }
 
 /** A line on `count` square matrices, and on `vectors` vectors of the same size behind them. */
 Smoke smoke_square(const std::string& name, std::vector<DType> dtypes, int count, int vectors,
-                   double products, std::int64_t check = 256) {
+                   double matmul_rows, std::int64_t check = 256) {
   return {.name = name,
           .dtypes = std::move(dtypes),
           .operands =
@@ -166,7 +168,7 @@ Smoke smoke_square(const std::string& name, std::vector<DType> dtypes, int count
           .flops =
               [=](const Tensors& x) {
                 const double n = static_cast<double>(x[0].size(0));
-                return products * flops_of(n, n, n);
+                return matmul_rows * flops_of(n, n, n);
               }};
 }
 
@@ -227,9 +229,9 @@ struct AllowedTf32 {
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-const Rows products("linear", [] {
+const Rows matmul_rows("linear", [] {
   row("matmul", CALL(matmul(x[0], x[1])))
-      .test({.oracle = product,
+      .test({.oracle = product_oracle,
              .operands = {{}, {}},
              .shapes = {{{3, 4}, {4, 5}},
                         {{4}, {4}},
@@ -290,7 +292,7 @@ const Rows products("linear", [] {
     return Tensors{matmul(x[0], x[1])};
   }).smoke(tf32);
   row("mm", CALL(mm(x[0], x[1])))
-      .test({.oracle = product,
+      .test({.oracle = product_oracle,
              .operands = {{}, {}},
              .shapes = {{{3, 4}, {4, 5}}, {{1, 7}, {7, 1}}, {{2, 0}, {0, 3}}, {{17, 3}, {3, 2}}}})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -300,7 +302,7 @@ const Rows products("linear", [] {
       })
       .golden({"", "torch.mm", "real(3, 4), real(4, 5)"});
   row("bmm", CALL(bmm(x[0], x[1])))
-      .test({.oracle = product,
+      .test({.oracle = product_oracle,
              .operands = {{}, {}},
              .shapes = {{{2, 3, 4}, {2, 4, 2}}, {{1, 1, 3}, {1, 3, 1}}, {{0, 2, 3}, {0, 3, 2}}}})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -310,7 +312,7 @@ const Rows products("linear", [] {
       })
       .golden({"", "torch.bmm", "real(2, 3, 4), real(2, 4, 5)"});
   row("mv", CALL(mv(x[0], x[1])))
-      .test({.oracle = product,
+      .test({.oracle = product_oracle,
              .operands = {{}, {}},
              .shapes = {{{3, 4}, {4}}, {{1, 1}, {1}}, {{2, 0}, {0}}, {{0, 2}, {2}}}})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -359,11 +361,12 @@ const Rows products("linear", [] {
   row("mul", CALL(outer(x[0], x[1]))).golden({"outer", "torch.outer", "real(3), real(4)"});
 });
 
-const Rows chains("linear", [] {
+const Rows linear_rows("linear", [] {
   row("linear", CALL(linear(x[0], x[1], optional(x, 2))))
       .test({.oracle =
                  [](const std::vector<Array>& x) {
-                   return std::vector<Array>{plus(matrix_product(x[0], transposed(x[1])), x[2], 1)};
+                   return std::vector<Array>{
+                       plus(matrix_product(x[0], transposed_array(x[1])), x[2], 1)};
                  },
              .operands = {{}, {}, {}},
              .shapes = {{{3, 4}, {5, 4}, {5}},
@@ -377,7 +380,7 @@ const Rows chains("linear", [] {
       .test({.variant = "no bias",
              .oracle =
                  [](const std::vector<Array>& x) {
-                   return std::vector<Array>{matrix_product(x[0], transposed(x[1]))};
+                   return std::vector<Array>{matrix_product(x[0], transposed_array(x[1]))};
                  },
              .operands = {{}, {}},
              .shapes = {{{3, 4}, {5, 4}}, {{2, 2, 3}, {4, 3}}}})
@@ -414,7 +417,7 @@ const Rows chains("linear", [] {
   auto layers =
       row("mlp", CALL(chain(x, biased, o), bool biased, const MlpOptions& o))
           .test({.oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
-                   return {chain_of(x, true, relu_of, same)};
+                   return {chain_of(x, true, relu_of, unchanged)};
                  },
                  .operands = {{}, {}, {}, {}, {}, {}, {}},
                  .shapes = {{{3, 4}, {5, 4}, {5}, {6, 5}, {6}, {2, 6}, {2}},
@@ -442,7 +445,7 @@ const Rows chains("linear", [] {
                 true, {.activation = MlpActivation::sigmoid, .activates_last = true})
           .test({.variant = "gelu",
                  .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
-                   return {chain_of(x, true, gelu_of, same)};
+                   return {chain_of(x, true, gelu_of, unchanged)};
                  },
                  .operands = {{}, {}, {}, {}, {}, {}, {}},
                  .shapes = {{{3, 4}, {5, 4}, {5}, {6, 5}, {6}, {2, 6}, {2}},
@@ -461,7 +464,7 @@ const Rows chains("linear", [] {
                 true, {.activation = MlpActivation::gelu_tanh, .activates_last = true})
           .test({.variant = "one layer",
                  .oracle = [](const std::vector<Array>& x) -> std::vector<Array> {
-                   return {chain_of(x, true, same, same)};
+                   return {chain_of(x, true, unchanged, unchanged)};
                  },
                  .operands = {{}, {}, {}},
                  .shapes = {{{3, 4}, {5, 4}, {5}}, {{3, 4}, {5, 4}, {1}}}},
@@ -518,7 +521,7 @@ const Rows chains("linear", [] {
               {.beta = 0.5, .alpha = -2})                                           \
       .golden_in_place({"in place", "torch.Tensor." #op "_(x0 * 1, x1, x2)", shapes})
 
-const Rows added_products("linear", [] {
+const Rows added_product_rows("linear", [] {
   ADDED(addmm, "real(3, 5), real(3, 4), real(4, 5)")
       .test({.oracle = added_product,
              .operands = {{}, {}, {}},

@@ -2,6 +2,7 @@
 // distributions. Golden cases are impossible: PyTorch's generator is another one.
 #include "../../../tensor/random/philox.h"
 #include "../row.h"
+#include "elementwise.h"
 #include "smoke_lines.h"
 
 using namespace rows;
@@ -16,8 +17,6 @@ std::vector<Array> ones_of(const std::vector<Array>& x) {
 /** The case of a distribution that has one value only. */
 const Case kOnes{.oracle = ones_of, .gradients = false};
 
-double real(FuzzDraw& d) { return d.real(); }
-
 /** A line that draws numbers, which are the same on all devices. */
 Smoke smoke_drawn(const std::string& name, double passes) {
   return {.name = name,
@@ -28,7 +27,7 @@ Smoke smoke_drawn(const std::string& name, double passes) {
           .expected = smoke::Expected::same};
 }
 
-const Rows additions("pointwise", [] {
+const Rows random_rows("pointwise", [] {
   row("bernoulli", CALL(bernoulli_(x[0].clone(), p), double p))
       .in_place(CALL(bernoulli_(x[0], p), double p))
       .test(kOnes, 1)

@@ -65,29 +65,31 @@ State advance(Kind kind, const Parameters& p, const std::vector<double>& x, cons
 
 /** How layers are called. Operands: x, states, and for each layer and direction weights, biases, a
  *  projection, as far as they are there. */
-struct Setting {
+struct RecurrentSetting {
   Kind kind;
   bool states = true, bias = true, projection = false, bidirectional = false, batch_first = false;
   std::vector<std::int64_t> lengths = {};
   double dropout = 0;
 };
 
-std::size_t parameters_per_layer(const Setting& s) {
+std::size_t parameters_per_layer(const RecurrentSetting& s) {
   return 2 + (s.bias ? 2 : 0) + (s.projection ? 1 : 0);
 }
-std::size_t num_states(const Setting& s) { return !s.states ? 0 : s.kind == Kind::lstm ? 2 : 1; }
+std::size_t num_states(const RecurrentSetting& s) {
+  return !s.states ? 0 : s.kind == Kind::lstm ? 2 : 1;
+}
 
 /** Calls take(w_ih, w_hh, b_ih, b_hh, w_hr) for each layer and direction. The operands begin with x
  *  and the states. */
 template <class X, class F>
-void for_each_layer(const Setting& s, const std::vector<X>& x, F&& take) {
+void for_each_layer(const RecurrentSetting& s, const std::vector<X>& x, F&& take) {
   const std::size_t step = parameters_per_layer(s);
   for (std::size_t i = 1 + num_states(s); i < x.size(); i += step)
     take(x[i], x[i + 1], s.bias ? &x[i + 2] : nullptr, s.bias ? &x[i + 3] : nullptr,
          s.projection ? &x[i + step - 1] : nullptr);
 }
 
-std::vector<RecurrentWeights> weights_of(const Setting& s, const std::vector<Tensor>& x) {
+std::vector<RecurrentWeights> weights_of(const RecurrentSetting& s, const std::vector<Tensor>& x) {
   std::vector<RecurrentWeights> weights;
   const auto at = [](const Tensor* t) { return t ? *t : Tensor{}; };
   for_each_layer(s, x,
@@ -99,7 +101,7 @@ std::vector<RecurrentWeights> weights_of(const Setting& s, const std::vector<Ten
 using Steps = std::vector<std::vector<std::vector<double>>>;  // [time][sequence][feature]
 
 /** Computes all layers in plain loops, one sequence at a time. */
-std::vector<Array> layers_oracle(const Setting& s, const std::vector<Array>& x) {
+std::vector<Array> layers_oracle(const RecurrentSetting& s, const std::vector<Array>& x) {
   std::vector<Parameters> layers;
   for_each_layer(
       s, x, [&](const Array& a, const Array& b, const Array* c, const Array* d, const Array* e) {
@@ -160,7 +162,7 @@ std::vector<Array> layers_oracle(const Setting& s, const std::vector<Array>& x) 
   return results;
 }
 
-Tensors call_layers(const Tensors& x, const Setting& s) {
+Tensors call_layers(const Tensors& x, const RecurrentSetting& s) {
   const Tensor h = s.states ? x[1] : Tensor{},
                c = s.states && s.kind == Kind::lstm ? x[2] : Tensor{};
   const RecurrentOptions options{.batch_first = s.batch_first,
@@ -190,7 +192,7 @@ struct LayerSizes {
 };
 
 /** Returns the operands' shapes for a stack of layers. */
-std::vector<Shape> shapes_of(const Setting& s, const LayerSizes& z) {
+std::vector<Shape> shapes_of(const RecurrentSetting& s, const LayerSizes& z) {
   const auto gates = static_cast<std::int64_t>(gates_of(s.kind));
   const std::int64_t size = s.projection ? z.projection : z.hidden,
                      directions = s.bidirectional ? 2 : 1;
@@ -208,7 +210,7 @@ std::vector<Shape> shapes_of(const Setting& s, const LayerSizes& z) {
   return shapes;
 }
 
-void test_layers(Row<Setting>& row, const std::string& variant, const Setting& s,
+void test_layers(Row<RecurrentSetting>& row, const std::string& variant, const RecurrentSetting& s,
                  const std::vector<LayerSizes>& sizes) {
   std::vector<std::vector<Shape>> shapes;
   for (const LayerSizes& z : sizes) shapes.push_back(shapes_of(s, z));
@@ -359,7 +361,7 @@ std::string torch_layers(Kind kind, bool two_both) {
 }
 
 /** Adds the layers of a kind; `short_name` is the name in PyTorch without the function. */
-Row<Setting> add_layers(Kind kind, const std::string& short_name) {
+Row<RecurrentSetting> add_layers(Kind kind, const std::string& short_name) {
   const bool is_lstm = kind == Kind::lstm;
   const std::string state = is_lstm ? "real(1, 2, 4), real(1, 2, 4)" : "real(1, 2, 4)",
                     states = is_lstm ? "real(4, 2, 2), real(4, 2, 2)" : "real(4, 2, 2)";
@@ -367,7 +369,7 @@ Row<Setting> add_layers(Kind kind, const std::string& short_name) {
     return "*layer('" + short_name + "', 4, " + rest + ")";
   };
   auto layers =
-      row(name_of(kind), CALL(call_layers(x, s), const Setting& s))
+      row(name_of(kind), CALL(call_layers(x, s), const RecurrentSetting& s))
           .fuzz(drawn(kind, false))
           .golden({"", torch_layers(kind, false), "real(3, 2, 3), " + state + ", " + weights("4")},
                   {.kind = kind})
@@ -383,7 +385,7 @@ Row<Setting> add_layers(Kind kind, const std::string& short_name) {
               {.kind = kind, .bidirectional = true, .batch_first = true, .lengths = {2, 4, 1}},
               {{4, 3, 2, 2, 0, 2}});
   if (kind == Kind::relu) return layers;
-  auto varying = row(name_of(kind), [](const Tensors& x, const Setting& s) {
+  auto varying = row(name_of(kind), [](const Tensors& x, const RecurrentSetting& s) {
     const Nondeterministic scope;
     return call_layers(x, s);
   });
@@ -392,7 +394,7 @@ Row<Setting> add_layers(Kind kind, const std::string& short_name) {
   return layers;
 }
 
-const Rows layers("sequence", [] {
+const Rows layer_rows("sequence", [] {
   add_layers(Kind::tanh, "rnn");
   add_layers(Kind::relu, "rnn");
   add_layers(Kind::gru, "gru");
@@ -447,7 +449,7 @@ Row<> add_cell(Kind kind, Tensor (*f)(const Tensor&, const Tensor&, const Recurr
   return test_cell(cell, kind, true);
 }
 
-const Rows cells("sequence", [] {
+const Rows cell_rows("sequence", [] {
   add_cell(Kind::tanh, rnn_tanh_cell, "rnn");
   add_cell(Kind::relu, rnn_relu_cell, "rnn");
   Row<> gru_row = add_cell(Kind::gru, gru_cell, "gru");

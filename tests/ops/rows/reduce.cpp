@@ -76,7 +76,7 @@ constexpr auto dims_converted = [](FuzzDraw& d, const auto& call) {
   return Trial{call({x}, dims, options), gives(reduced(sizes(x), dims, options.keepdim))};
 };
 
-constexpr auto place = [](FuzzDraw& d, const auto& call) {
+constexpr auto fuzz_place = [](FuzzDraw& d, const auto& call) {
   const Tensor x = d.tensor();
   const std::int64_t dim = d.dim(x.dim());
   const ArgReduceOptions options{d.flag() ? std::optional(dim) : std::nullopt, d.flag()};
@@ -96,9 +96,8 @@ constexpr auto extreme = [](FuzzDraw& d, const auto& call) {
 #define REDUCTION(op, Options) row(#op, CALL(op(x[0], dims, o), const Dims& dims, const Options& o))
 
 const Operand kApart{.positive_definite_gap = true};
-const Operand kFew{.low = 0, .high = 3, .integers = true};
+const Operand kFewValues{.low = 0, .high = 3, .integers = true};
 
-const auto same = smoke::Expected::same;
 const auto& kDTypes = kShortFloats;
 
 /** Cases of operands that may be equal to 0. */
@@ -135,7 +134,7 @@ template <class Row> Row& test_place(Row&& row, const std::string& op, double (*
     for (const bool keepdim : {false, true})
       row.test({.variant = std::to_string(dim) + (keepdim ? " keepdim" : ""),
                 .oracle = reduced_by({static_cast<int>(dim)}, keepdim, f),
-                .operands = {kFew},
+                .operands = {kFewValues},
                 .shapes = without_empty(reduce_shapes()),
                 .gradients = false},
                {.dim = dim, .keepdim = keepdim});
@@ -144,13 +143,13 @@ template <class Row> Row& test_place(Row&& row, const std::string& op, double (*
              .oracle = reduced_by({}, false, f),
              .shapes = {{Shape{}}, {{5}}, {{4, 7}}},
              .gradients = false})
-      .fuzz(place)
+      .fuzz(fuzz_place)
       .golden({"", "torch." + op, "distinct(3, 4)"})
       .golden({"one dimension", "torch." + op + "(x0, 1, keepdim=True)", "distinct(2, 5, 3)"},
               {.dim = 1, .keepdim = true});
 }
 
-const Rows totals("reduce", [] {
+const Rows total_rows("reduce", [] {
   auto sums = test_sum(REDUCTION(sum, ReduceOptions), "sum", total)
                   .golden({"integers", "torch.sum", "whole(3, 4)"})
                   .golden({"bool", "torch.sum", "mask(3, 4)"})
@@ -176,13 +175,13 @@ const Rows totals("reduce", [] {
   }).smoke(smoke_reduction("mean of rows", kDTypes), 1, {});
 });
 
-const Rows extremes("reduce", [] {
+const Rows reduced_extreme_rows("reduce", [] {
   test_extreme(REDUCTION(amax, KeepDimOptions), "amax", greatest)
-      .smoke(smoke_reduction("amax of rows", kDTypes, same), 1, {});
+      .smoke(smoke_reduction("amax of rows", kDTypes, kSame), 1, {});
   test_extreme(REDUCTION(amin, KeepDimOptions), "amin", least);
   test_place(row("argmax", CALL(argmax(x[0], o), const ArgReduceOptions& o)), "argmax",
              place_of_greatest)
-      .smoke(smoke_reduction("argmax of rows", kDTypes, same), {.dim = 1});
+      .smoke(smoke_reduction("argmax of rows", kDTypes, kSame), {.dim = 1});
   test_place(row("argmin", CALL(argmin(x[0], o), const ArgReduceOptions& o)), "argmin",
              place_of_least);
   const char* const kNan = "given([[1., 5., NAN], [4., NAN, 0.]])";
@@ -206,7 +205,7 @@ const Rows extremes("reduce", [] {
   row("min", CALL(min(x[0]))).golden({"", "torch.min", "distinct(3, 4)"});
 });
 
-const Rows truths("reduce", [] {
+const Rows truth_rows("reduce", [] {
   auto all_true = REDUCTION(all, KeepDimOptions)
                       .fuzz(dims_kept)
                       .golden({"", "x0.all()", "mask(3, 4)"})

@@ -334,7 +334,7 @@ Case doubled(InterpolateMode mode, const Shape& from, const Shape& size) {
   return {.oracle = interpolated({.mode = mode}, size), .shapes = {{from}}};
 }
 
-const Rows upsampling("space", [] {
+const Rows upsampling_rows("space", [] {
   UPSAMPLE(upsample_nearest)
       .test(doubled(Mode::nearest, {1, 2, 3}, {6}), {.scale_factor = 2})
       .fuzz(drawn_upsample<1, 3>)
@@ -366,7 +366,7 @@ const Rows upsampling("space", [] {
               {.scale_factor = 2});
 });
 
-const Rows sampling("space", [] {
+const Rows sampling_rows("space", [] {
   using Sampling = GridSampleMode;
   using Around = GridSamplePadding;
   auto samples =

@@ -8,7 +8,7 @@ namespace {
 
 const Operand kSteps{.low = -3, .high = 3, .kinks = {-3, -2, -1, 0, 1, 2, 3}};
 
-const Rows additions("pointwise", [] {
+const Rows rounding_rows("pointwise", [] {
   UNARY_BOTH(abs)
       .test([](double a) { return std::abs(a); }, {.kinks = {0}})
       .golden_between(-2, 2)

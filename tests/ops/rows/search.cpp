@@ -13,7 +13,7 @@ namespace {
 
 /** Where each value of x[1] belongs in its line of x[0]: the number of smaller (or equal)
  *  elements. */
-Oracle counted(bool right) {
+Oracle counted_places(bool right) {
   return [=](const std::vector<Array>& x) {
     const std::int64_t length = x[0].shape.back(), lines = length == 0 ? 0 : x[0].numel() / length;
     const std::int64_t per_line = lines == 0 ? 0 : x[1].numel() / lines;
@@ -52,17 +52,17 @@ Operand integers(double low, double high) { return {.low = low, .high = high, .i
 
 const char* const kEdges = "given([[-1.0, -0.5, 0.25, 1.5], [-2.0, -2.0, 0.0, 1.0]])";
 
-const Rows additions("index", [] {
+const Rows search_rows("index", [] {
   row("searchsorted", CALL(searchsorted(x[0], x[1], o), const SearchsortedOptions& o))
       .test({.call = CALL(searchsorted(sort(x[0]).values, x[1])),
-             .oracle = counted(false),
+             .oracle = counted_places(false),
              .operands = {{}, {}},
              .shapes = {{{7}, {3, 4}}, {{0}, {3}}, {{5}, Shape{}}, {{33}, {0}}, {{2, 5}, {2, 3}}},
              .gradients = false,
              .single_op = false})
       .test({.variant = "to the right of equal integers",
              .call = CALL(searchsorted(sort(x[0]).values, x[1], {.right = true})),
-             .oracle = counted(true),
+             .oracle = counted_places(true),
              .operands = {integers(0, 4), integers(-1, 5)},
              .shapes = {{{12}, {9}}, {{2, 3, 9}, {2, 3, 4}}},
              .gradients = false,
@@ -170,7 +170,7 @@ const Rows additions("index", [] {
       .golden({"weights", "torch.bincount(x0, x1, 12)", "whole(20), constant(20)"}, 12);
 });
 
-const Rows others("space", [] {
+const Rows unique_rows("space", [] {
   row("unique",
       [](const Tensors& x) {
         const UniqueResult r = unique(x[0], {.return_inverse = true, .return_counts = true});

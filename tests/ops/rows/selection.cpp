@@ -21,7 +21,7 @@ Tensors draw_masked(FuzzDraw& d, const std::vector<bool>& masks, std::size_t fir
   return x;
 }
 
-const Rows additions("pointwise", [] {
+const Rows selection_rows("pointwise", [] {
   row("clamp", CALL(clamp(x[0], o), const ClampOptions& o))
       .in_place(CALL(clamp_(x[0], o), const ClampOptions& o))
       .test({.oracle = elementwise([](double a) { return std::clamp(a, -0.5, 1.0); }),

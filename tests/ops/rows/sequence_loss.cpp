@@ -109,7 +109,7 @@ void test_ctc(CtcRow& row, const std::string& variant, const std::vector<Sample>
 }
 
 /** The oracle of local_response_norm over `size` channels around each element. */
-Oracle normalized(std::int64_t size, double alpha, double beta, double k) {
+Oracle local_response(std::int64_t size, double alpha, double beta, double k) {
   return [=](const std::vector<Array>& x) {
     const std::int64_t channels = x[0].shape[1];
     std::int64_t inner = 1;
@@ -127,7 +127,7 @@ Oracle normalized(std::int64_t size, double alpha, double beta, double k) {
   };
 }
 
-const Rows alignments("space", [] {
+const Rows alignment_rows("space", [] {
   CtcRow plain =
       row("ctc_loss", CALL(ctc_loss(x[0], x[1], times, lengths, o), const Labels& times,
                            const Labels& lengths, const CtcLossOptions& o))
@@ -185,14 +185,14 @@ const Rows alignments("space", [] {
                                 10});
 });
 
-const Rows responses("space", [] {
+const Rows response_rows("space", [] {
   row("local_response_norm", CALL(local_response_norm(x[0], size, o), std::int64_t size,
                                   const LocalResponseNormOptions& o))
-      .test({.oracle = normalized(3, 0.5, 0.6, 2),
+      .test({.oracle = local_response(3, 0.5, 0.6, 2),
              .shapes = {{{2, 4, 3}}, {{1, 2, 2, 2}}, {{0, 2, 2}}, {{1, 1, 2, 1, 2}}}},
             3, {.alpha = 0.5, .beta = 0.6, .k = 2})
       .test({.variant = "even size, defaults",
-             .oracle = normalized(4, 1e-4, 0.75, 1),
+             .oracle = local_response(4, 1e-4, 0.75, 1),
              .shapes = {{{2, 5, 2}}}},
             4, {})
       .fuzz([](FuzzDraw& d, const auto& call) {

@@ -7,6 +7,8 @@ namespace rows {
 
 using mezzo::DType, mezzo::MemoryFormat;
 
+inline constexpr auto kSame = smoke::Expected::same, kClose = smoke::Expected::close;
+
 inline const std::vector<DType> kShortFloats{mezzo::f32, mezzo::f16, mezzo::bf16};
 
 /** A line on `count` operands with the same number of elements. */

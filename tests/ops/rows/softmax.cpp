@@ -52,7 +52,7 @@ template <class Row> Row& test_lines(Row&& row, Line (*f)(const Line&), const st
       .golden({"large", torch + "(x0, dim=0)", "given([1000., 1001., -1000.], True)"}, 0);
 }
 
-const Rows additions("reduce", [] {
+const Rows softmax_rows("reduce", [] {
   test_lines(row("softmax", CALL(softmax(x[0], dim), std::int64_t dim)), softmax_line, "F.softmax")
       .test({.variant = "0-dim", .oracle = lines_by({}, softmax_line), .shapes = {{Shape{}}}}, -1)
       .smoke(smoke_normalized("softmax", 0, false), -1)

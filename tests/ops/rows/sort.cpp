@@ -64,7 +64,7 @@ Oracle quantile_of(int dim, double q) {
 }
 
 /** Cumulative extreme along `dim`: values, and the last index at which each occurred. */
-Oracle running(int dim, bool greatest) {
+Oracle running_oracle(int dim, bool greatest) {
   return [=](const std::vector<Array>& x) {
     Array values = x[0], indices = x[0];
     std::int64_t inner = 1;
@@ -106,9 +106,7 @@ Oracle middle_of_columns(bool keepdim) {
 }
 
 // Far enough apart that no rounding or difference quotient changes the order.
-const Operand kApart{.positive_definite_gap = true};
-
-const auto same = smoke::Expected::same;
+const Operand kDistinct{.positive_definite_gap = true};
 
 /** Returns x's shape with dim reduced to `size` elements, or removed. */
 Expected one_left(const Tensor& x, std::int64_t dim, bool keepdim) {
@@ -131,12 +129,12 @@ Expected shares_of(const Tensor& x, const QuantileOptions& o) {
 /** Adds what cummax and cummin have in common. */
 template <class Row> Row& test_running(Row&& row, bool greatest) {
   return row
-      .test({.oracle = running(0, greatest),
+      .test({.oracle = running_oracle(0, greatest),
              .operands = {{.positive_definite_gap = true}},
              .shapes = {{Shape{}}, {{9}}, {{5, 3}}, {{4, 2, 70}}, {{0, 2}}, {{2, 0}}}},
             0)
       .test({.variant = "of the middle dimension, the last of equals",
-             .oracle = running(1, greatest),
+             .oracle = running_oracle(1, greatest),
              .operands = {{.low = 0, .high = 2, .integers = true}},
              .shapes = {{{2, 12, 3}}},
              .gradients = false},
@@ -149,17 +147,17 @@ template <class Row> Row& test_running(Row&& row, bool greatest) {
       });
 }
 
-const Rows sorts("reduce", [] {
+const Rows sort_rows("reduce", [] {
   row("sort", CALL(sort(x[0], o), const SortOptions& o))
       .test({.oracle =
                  [](const std::vector<Array>& x) {
                    return ordered(std::max(0, x[0].shape.rank() - 1), false, 0, -1)(x);
                  },
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{Shape{}}, {{7}}, {{3, 5}}, {{0}}, {{2, 0}}, {{40}}}})
       .test({.variant = "descending, along the first dimension",
              .oracle = ordered(0, true, 0, -1),
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{5, 3}}, {{4, 2, 3}}}},
             {.dim = 0, .descending = true})
       .test({.variant = "with ties",
@@ -183,7 +181,7 @@ const Rows sorts("reduce", [] {
                  [](const std::vector<Array>& x) {
                    return std::vector<Array>{ordered(0, false, 0, -1)(x)[1]};
                  },
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{5, 3}}},
              .gradients = false},
             {.dim = 0})
@@ -194,19 +192,19 @@ const Rows sorts("reduce", [] {
                      resolved(options.dim, x.shape().size()) ? gives(sizes(x)) : refused()};
       })
       .golden({"", "torch.argsort", "distinct(3, 5)"});
-  row("sort", CALL(sort(x[0]).indices)).smoke(smoke_rows("sort", {f32, f16}, same));
-  row("sort", CALL(sort(x[0].flatten()).indices)).smoke(smoke_rows("sort, long", {f32}, same));
+  row("sort", CALL(sort(x[0]).indices)).smoke(smoke_rows("sort", {f32, f16}, kSame));
+  row("sort", CALL(sort(x[0].flatten()).indices)).smoke(smoke_rows("sort, long", {f32}, kSame));
   row("topk", CALL(topk(x[0], k, o), std::int64_t k, const TopkOptions& o))
       .test({.oracle =
                  [](const std::vector<Array>& x) {
                    return ordered(x[0].shape.rank() - 1, true, 0, 2)(x);
                  },
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{3, 5}}, {{2, 3, 2}}, {{0, 4}}}},
             2, {})
       .test({.variant = "smallest, along the first dimension",
              .oracle = ordered(0, false, 0, 3),
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{3, 5}}, {{4, 2, 2}}}},
             3, {.dim = 0, .largest = false})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -224,10 +222,10 @@ const Rows sorts("reduce", [] {
       .golden({"", "torch.topk(x0, 2)", "distinct(3, 5)"}, 2, {})
       .golden({"smallest", "torch.topk(x0, 3, 0, largest=False)", "distinct(5, 2)"}, 3,
               {.dim = 0, .largest = false});
-  row("topk", CALL(topk(x[0], 5).indices)).smoke(smoke_rows("topk", {f32, f16}, same));
+  row("topk", CALL(topk(x[0], 5).indices)).smoke(smoke_rows("topk", {f32, f16}, kSame));
   row("kthvalue", CALL(kthvalue(x[0], k, o), std::int64_t k, const KthvalueOptions& o))
       .test({.oracle = ordered(0, false, 1, 1, false),
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{3, 5}}, {{4, 2, 2}}}},
             2, {.dim = 0})
       .test({.variant = "keepdim",
@@ -235,7 +233,7 @@ const Rows sorts("reduce", [] {
                  [](const std::vector<Array>& x) {
                    return ordered(std::max(0, x[0].shape.rank() - 1), false, 0, 1)(x);
                  },
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{Shape{}}, {{7}}, {{3, 5}}}},
             1, {.keepdim = true})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -250,11 +248,11 @@ const Rows sorts("reduce", [] {
       .golden({"", "torch.kthvalue(x0, 2)", "distinct(3, 5)"}, 2, {})
       .golden({"keepdim", "torch.kthvalue(x0, 1, 0, keepdim=True)", "distinct(4, 3)"}, 1,
               {.dim = 0, .keepdim = true})
-      .smoke(smoke_rows("kthvalue", {f32}, same), 7, {});
+      .smoke(smoke_rows("kthvalue", {f32}, kSame), 7, {});
   using How = QuantileInterpolation;
   row("quantile", CALL(quantile(x[0], q, o), double q, const QuantileOptions& o))
       .test({.oracle = quantile_of(0, 0.3),
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{4, 3}}, {{1, 2}}, {{5, 2, 2}}}},
             0.3, {.dim = 0})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -283,7 +281,7 @@ const Rows sorts("reduce", [] {
                      y.values.push_back(quantile_of(0, q)({all})[0][0]);
                    return std::vector<Array>{y};
                  },
-             .operands = {kApart, {.low = 0.05, .high = 0.95, .kinks = {1 / 3.0, 2 / 3.0}}},
+             .operands = {kDistinct, {.low = 0.05, .high = 0.95, .kinks = {1 / 3.0, 2 / 3.0}}},
              .shapes = {{{4}, {3}}, {{2, 2}, Shape{}}, {{4}, {0}}},
              .factor = 4})
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -299,13 +297,13 @@ const Rows sorts("reduce", [] {
               {.dim = 1, .keepdim = true});
 });
 
-const Rows extremes("space", [] {
+const Rows running_extreme_rows("space", [] {
   test_running(row("cummax", CALL(cummax(x[0], dim), std::int64_t dim)), true)
       .golden({"", "torch.cummax(x0, 1)", "distinct(3, 6)"}, 1)
       .golden({"ties", "torch.cummax(x0, 0)", "whole(9, 2, high=2)"}, 0);
-  row("cummax", CALL(cummax(x[0], 1).values)).smoke(smoke_rows("cummax", {f32}, same));
+  row("cummax", CALL(cummax(x[0], 1).values)).smoke(smoke_rows("cummax", {f32}, kSame));
   row("cummax", CALL(cummax(x[0].flatten(), 0).indices))
-      .smoke(smoke_rows("cummax, long", {f32}, same));
+      .smoke(smoke_rows("cummax, long", {f32}, kSame));
   test_running(row("cummin", CALL(cummin(x[0], dim), std::int64_t dim)), false)
       .golden({"", "torch.cummin(x0, 0)", "distinct(6, 3)"}, 0);
   row("median", CALL(median(x[0])))
@@ -316,7 +314,7 @@ const Rows extremes("space", [] {
                    std::sort(values.begin(), values.end());
                    return std::vector<Array>{{Shape{}, {values[(values.size() - 1) / 2]}}};
                  },
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{Shape{}}, {{8}}, {{3, 3}}}})
       .fuzz([](FuzzDraw& d, const auto& call) {
         const Tensor x = d.tensor();
@@ -326,12 +324,12 @@ const Rows extremes("space", [] {
       .golden({"nan", "torch.median", "given([1.0, NAN, 3.0])"});
   row("median", CALL(median(x[0], dim, {keepdim}), std::int64_t dim, bool keepdim))
       .test({.oracle = middle_of_columns(false),
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{6}}, {{5, 3}}, {{4, 2, 2}}, {{1}}}},
             0, false)
       .test({.variant = "keepdim",
              .oracle = middle_of_columns(true),
-             .operands = {kApart},
+             .operands = {kDistinct},
              .shapes = {{{7}}, {{4, 3}}}},
             0, true)
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -342,7 +340,7 @@ const Rows extremes("space", [] {
       })
       .golden({"one dimension", "torch.median(x0, 0)", "distinct(6, 3)"}, 0, false)
       .golden({"keepdim", "torch.median(x0, 1, True)", "distinct(3, 5)"}, 1, true);
-  row("median", CALL(median(x[0], 1).values)).smoke(smoke_rows("median", {f32}, same));
+  row("median", CALL(median(x[0], 1).values)).smoke(smoke_rows("median", {f32}, kSame));
 });
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Rows of variance, norms, products, log-sum-exp, and the cumulative sums and products.
 #include <algorithm>
-#include <limits>
 
+#include "../../support/values.h"
 #include "../reduce_oracle.h"
 #include "../row.h"
 #include "smoke_lines.h"
@@ -9,16 +9,15 @@
 using namespace cases;
 using namespace rows;
 using namespace mezzo;
+using testing::kInf;
 
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 /** Adds cases for several choices of dimensions, and one for all of them. `options` are the call's
  *  arguments behind the dimensions. */
 template <class Row, class Options>
-void test_dims(Row& row, Case rest, const std::function<double(const Line&)>& f,
-               const Options& options) {
+void test_line_dims(Row& row, Case rest, const std::function<double(const Line&)>& f,
+                    const Options& options) {
   const std::string variant = rest.variant;
   for (const std::vector<int>& dims : std::vector<std::vector<int>>{{2}, {1}, {0}, {0, 2}}) {
     rest.variant = variant;
@@ -45,13 +44,13 @@ double log_sum_exp(const Line& x) {
   return std::log(sum);
 }
 
-double product(const Line& x) {
+double line_product(const Line& x) {
   double y = 1;
   for (const double v : x) y *= v;
   return y;
 }
 
-Line running(const Line& x, bool multiply) {
+Line running_line(const Line& x, bool multiply) {
   Line y;
   double total = multiply ? 1 : 0;
   for (const double v : x) y.push_back(total = multiply ? total * v : total + v);
@@ -73,7 +72,7 @@ NormOptions draw_norm(FuzzDraw& d) { return {.p = d.real(-3, 3), .keepdim = d.fl
 /** Adds the cases and golden cases of var and std. */
 template <class Row> Row& test_variance(Row&& row, const std::string& op, bool root) {
   for (const double correction : {0.0, 1.0, 0.5})
-    test_dims(
+    test_line_dims(
         row,
         {.variant = "correction " + std::to_string(correction),
          .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{2, 17, 5}}, {{2, 3, 70}}},
@@ -93,7 +92,7 @@ template <class Row> Row& test_variance(Row&& row, const std::string& op, bool r
               {0, 1}, {.correction = 0, .keepdim = true});
 }
 
-const Rows statistics("reduce", [] {
+const Rows statistics_rows("reduce", [] {
   test_variance(row("var", CALL(var(x[0], dims, o), const Dims& dims, const VarianceOptions& o)),
                 "var", false)
       .smoke(smoke_reduction("var of rows", {f32}), 1, {});
@@ -125,7 +124,7 @@ const Rows statistics("reduce", [] {
                    "given([[0., 0.], [3., 4.]], True)"},
                   1, {});
   for (const double p : {0.0, 1.0, 2.0, 3.0, 1.5, 0.5, -1.0, kInf, -kInf})
-    test_dims(
+    test_line_dims(
         norms,
         {.variant = "p " + std::to_string(p),
          .operands = {{.low = 0.2, .high = 2, .positive_definite_gap = std::isinf(p)}},
@@ -151,13 +150,13 @@ const Rows statistics("reduce", [] {
                    "given([[-INF, -INF], [INF, 1.], [2., -INF]])"},
                   1, {})
           .smoke(smoke_reduction("logsumexp of rows", {f32}), 1, {});
-  test_dims(
+  test_line_dims(
       exponentials,
       {.shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 17, 5}}, {{2, 3, 70}}}, .factor = 4},
       log_sum_exp, KeepDimOptions{});
 });
 
-const Rows products("reduce", [] {
+const Rows prod_rows("reduce", [] {
   auto along_dim =
       row("prod", CALL(prod(x[0], dim), std::int64_t dim))
           .test({.variant = "zeros",
@@ -178,13 +177,13 @@ const Rows products("reduce", [] {
           .golden({"one dimension", "torch.prod(x0, 1)", "real(2, 3, 4)"}, 1);
   for (const std::int64_t dim : {0, 1, -1})
     along_dim.test({.variant = std::to_string(dim),
-                    .oracle = reduced_by({static_cast<int>(dim)}, false, product),
+                    .oracle = reduced_by({static_cast<int>(dim)}, false, line_product),
                     .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{2, 0, 3}}, {{2, 9, 2}}},
                     .factor = 8},
                    dim);
   row("prod", CALL(prod(x[0])))
       .test({.variant = "all",
-             .oracle = reduced_by({}, false, product),
+             .oracle = reduced_by({}, false, line_product),
              .shapes = {{Shape{}}, {{5}}, {{3, 2}}},
              .factor = 8})
       .fuzz([](FuzzDraw& d, const auto& call) { return Trial{call({d.tensor()}), gives(Sizes{})}; })
@@ -194,13 +193,13 @@ const Rows products("reduce", [] {
       .golden({"integers", "torch.prod", "whole(5, low=1)"});
 });
 
-const Rows scans("reduce", [] {
+const Rows scan_rows("reduce", [] {
   auto running_sum =
       row("cumsum", CALL(cumsum(x[0], dim), std::int64_t dim))
           .in_place(CALL(cumsum_(x[0], dim), std::int64_t dim))
           .test({.variant = "in place",
                  .call = CALL(cumsum_(x[0] * 1, 1)),
-                 .oracle = lines_by({1}, [](const Line& x) { return running(x, false); }),
+                 .oracle = lines_by({1}, [](const Line& x) { return running_line(x, false); }),
                  .shapes = {{{2, 3, 4}}},
                  .factor = 4})
           .fuzz(along)
@@ -223,7 +222,7 @@ const Rows scans("reduce", [] {
                .factor = 8})
           .test({.variant = "in place",
                  .call = CALL(cumprod_(x[0] * 1, 1)),
-                 .oracle = lines_by({1}, [](const Line& x) { return running(x, true); }),
+                 .oracle = lines_by({1}, [](const Line& x) { return running_line(x, true); }),
                  .shapes = {{{2, 3, 4}}},
                  .factor = 8})
           .fuzz(along)
@@ -232,15 +231,17 @@ const Rows scans("reduce", [] {
                    "given([[1., 2., 0., 3., 4.], [0., 2., 0., 1., 5.]], True)"},
                   1);
   for (const int dim : {0, 1, -1}) {
-    running_sum.test({.variant = std::to_string(dim),
-                      .oracle = lines_by({dim}, [](const Line& x) { return running(x, false); }),
-                      .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 17, 5}}}},
-                     dim);
-    running_product.test({.variant = std::to_string(dim),
-                          .oracle = lines_by({dim}, [](const Line& x) { return running(x, true); }),
-                          .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 7, 2}}},
-                          .factor = 16},
-                         dim);
+    running_sum.test(
+        {.variant = std::to_string(dim),
+         .oracle = lines_by({dim}, [](const Line& x) { return running_line(x, false); }),
+         .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 17, 5}}}},
+        dim);
+    running_product.test(
+        {.variant = std::to_string(dim),
+         .oracle = lines_by({dim}, [](const Line& x) { return running_line(x, true); }),
+         .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 7, 2}}},
+         .factor = 16},
+        dim);
   }
   // Operands of one sign, so that sums do not cancel, and integers.
   const auto line_of = [](const std::string& name, smoke::Expected expected, auto operand) {

@@ -95,7 +95,7 @@ UnfoldOptions options_of(const DrawnBlocks& b) {
   return {as_window(b.dilation), as_window(b.padding), as_window(b.stride)};
 }
 
-const Rows additions("space", [] {
+const Rows unfold_rows("space", [] {
   const Blocks dense{2, 3, 1, 0, 1, 1}, spread{2, 2, 2, 1, 2, 1};
   row("unfold", CALL(unfold(x[0], kernel, o), const WindowSizes& kernel, const UnfoldOptions& o))
       .test({.oracle = unfolded(dense), .shapes = {{{2, 2, 3, 4}}, {{3, 2, 3}}, {{0, 1, 3, 3}}}},

@@ -120,7 +120,7 @@ template <int N> auto max_unpool(const char* op, Unpool f) {
       });
 }
 
-const Rows additions("space", [] {
+const Rows unpool_rows("space", [] {
   lp_pool<1>("lp_pool1d", lp_pool1d)
       .test({.oracle = power_means(1, 3, 2, 2),
              .operands = {positive},

@@ -36,7 +36,7 @@ Wide clamped(Wide i, Wide size) { return std::clamp<Wide>(i < 0 ? i + size : i, 
 
 /** Keeps the elements of x [rows,columns] that `keep` selects, zeros elsewhere; leading dimensions
  *  are batches. */
-Oracle triangle(bool (*keep)(std::int64_t row, std::int64_t column)) {
+Oracle triangle_oracle(bool (*keep)(std::int64_t row, std::int64_t column)) {
   return [keep](const std::vector<Array>& x) {
     const std::int64_t columns = x[0].shape.back(), rows = x[0].shape[x[0].shape.rank() - 2];
     return std::vector<Array>{moved(x[0], x[0].shape, [&](std::int64_t i) {
@@ -45,7 +45,7 @@ Oracle triangle(bool (*keep)(std::int64_t row, std::int64_t column)) {
   };
 }
 
-const Rows views("index", [] {
+const Rows view_rows("index", [] {
   row("as_strided", CALL(x[0].as_strided(shape, strides, offset), const Shape& shape,
                          const Shape& strides, std::int64_t offset))
       .test({.oracle =
@@ -281,7 +281,7 @@ const Rows views("index", [] {
   });
 });
 
-const Rows diagonals("space", [] {
+const Rows diagonal_rows("space", [] {
   row("diagonal",
       CALL(x[0].diagonal(offset, a, b), std::int64_t offset, std::int64_t a, std::int64_t b))
       .test({.oracle =
@@ -366,13 +366,13 @@ const Rows diagonals("space", [] {
       })
       .golden({"", "x0.unfold(1, 3, 2)", "real(2, 8, 2)"}, 1, 3, 2);
   row("tril", CALL(tril(x[0], diagonal), std::int64_t diagonal))
-      .test(
-          {.oracle = triangle([](std::int64_t row, std::int64_t column) { return column <= row; }),
-           .shapes = {{{3, 4}}, {{4, 3}}, {{2, 3, 3}}, {{0, 2}}, {{2, 0}}}},
-          0)
+      .test({.oracle = triangle_oracle(
+                 [](std::int64_t row, std::int64_t column) { return column <= row; }),
+             .shapes = {{{3, 4}}, {{4, 3}}, {{2, 3, 3}}, {{0, 2}}, {{2, 0}}}},
+            0)
       .test({.variant = "far below",
-             .oracle =
-                 triangle([](std::int64_t row, std::int64_t column) { return column <= row - 2; }),
+             .oracle = triangle_oracle(
+                 [](std::int64_t row, std::int64_t column) { return column <= row - 2; }),
              .shapes = {{{4, 4}}, {{2, 3}}}},
             -2)
       .fuzz([](FuzzDraw& d, const auto& call) {
@@ -383,10 +383,10 @@ const Rows diagonals("space", [] {
       .golden({"", "torch.tril(x0, 1)", "real(2, 4, 5)"}, 1)
       .smoke(smoke_rows("tril", {f32}, smoke::Expected::same), 0);
   row("triu", CALL(triu(x[0], diagonal), std::int64_t diagonal))
-      .test(
-          {.oracle = triangle([](std::int64_t row, std::int64_t column) { return column >= row; }),
-           .shapes = {{{3, 4}}, {{4, 3}}, {{2, 3, 3}}, {{0, 2}}}},
-          0)
+      .test({.oracle = triangle_oracle(
+                 [](std::int64_t row, std::int64_t column) { return column >= row; }),
+             .shapes = {{{3, 4}}, {{4, 3}}, {{2, 3, 3}}, {{0, 2}}}},
+            0)
       .test({.variant = "above and below",
              .call = CALL(triu(x[0], 1) + triu(x[0], -5)),
              .oracle =
