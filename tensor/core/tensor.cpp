@@ -146,8 +146,7 @@ template <class T> std::vector<T> fetch_vector(const char* op, const Tensor& x) 
   // f64 and i64 hold every source value exactly.
   if (is_floating(x.dtype())) {
     const Tensor host = fetch(x, DType::f64);
-    for (const double value : std::span(host.data<double>(), n))
-      out.push_back(converted<T>(value));
+    for (const double value : std::span(host.data<double>(), n)) out.push_back(converted<T>(value));
   } else {
     const Tensor host = fetch(x, DType::i64);
     for (const std::int64_t value : std::span(host.data<std::int64_t>(), n))

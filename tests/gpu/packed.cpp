@@ -152,8 +152,8 @@ TEST_CASE("softmax of rows of any width agrees with the CPU's in f64", "[gpu][pa
   manual_seed(13);
   for_each_width(
       [](std::int64_t width, DType dtype) { check_softmax((randn({3, width}) * 3).to(dtype)); });
-  for (const Shape& shape : {Shape{5000, 8}, Shape{600, 1040}, Shape{1, 8192}, Shape{0, 64}})
-    for (const DType dtype : kDtypes) check_softmax(randn(shape).to(dtype));
+  for_each_shape({{5000, 8}, {600, 1040}, {1, 8192}, {0, 64}},
+                 [](const Shape& shape, DType dtype) { check_softmax(randn(shape).to(dtype)); });
 }
 
 TEST_CASE("softmax of rows of packs propagates -inf, infinities and nan", "[gpu][packed]") {
@@ -197,10 +197,11 @@ TEST_CASE("cross entropy of any number of classes agrees with the CPU's in f64",
                                                  : Reduction::mean;
     check_cross_entropy((randn({5, width}) * 3).to(dtype), reduction, width % 16 == 0 ? 0.1 : 0);
   });
-  for (const Shape& shape : {Shape{1, 50304}, Shape{16, 8192}, Shape{5000, 8}, Shape{300, 2048}})
-    for (const DType dtype : kDtypes)
-      for (const double smoothing : {0.0, 0.1})
-        check_cross_entropy((randn(shape) * 3).to(dtype), Reduction::mean, smoothing);
+  for_each_shape({{1, 50304}, {16, 8192}, {5000, 8}, {300, 2048}},
+                 [](const Shape& shape, DType dtype) {
+                   for (const double smoothing : {0.0, 0.1})
+                     check_cross_entropy((randn(shape) * 3).to(dtype), Reduction::mean, smoothing);
+                 });
   for (const DType dtype : {f16, bf16})  // the gradient of f32 rows is stored in 16 bits
     for (const std::int64_t width : {12, 1000})
       packed::check({(randn({5, width}) * 3).to(dtype)}, [&](const std::vector<Tensor>& t) {
@@ -224,9 +225,8 @@ TEST_CASE("sums of rows and columns of any width agree with the CPU's in f64", "
   NEED_DEVICE();
   manual_seed(15);
   for_each_width([](std::int64_t width, DType dtype) { check_sums(randn({3, width}).to(dtype)); });
-  for (const Shape& shape :
-       {Shape{5000, 8}, Shape{4300, 40}, Shape{600, 1040}, Shape{2000, 264}, Shape{1, 100000}})
-    for (const DType dtype : kDtypes) check_sums(randn(shape).to(dtype));
+  for_each_shape({{5000, 8}, {4300, 40}, {600, 1040}, {2000, 264}, {1, 100000}},
+                 [](const Shape& shape, DType dtype) { check_sums(randn(shape).to(dtype)); });
   CHECK(sum(zeros({0, 8}, {.device = kDevice}), 0).to_vector<double>() ==
         std::vector<double>(8, 0));
 }
@@ -297,36 +297,34 @@ TEST_CASE("other reductions of rows of packs agree with the CPU's", "[gpu][packe
 TEST_CASE("sums of columns of several matrices agree with the CPU's in f64", "[gpu][packed]") {
   NEED_DEVICE();
   manual_seed(17);
-  for (const DType dtype : kDtypes) {
-    // of one chunk and of several, an odd number of rows and of packs, too few packs
-    for (const Shape& shape : {Shape{3, 49, 256}, Shape{2, 1501, 24}, Shape{5, 37, 1040},
-                               Shape{300, 3, 8}, Shape{2, 3, 70, 64}, Shape{0, 9, 256}})
-      packed::check({randn(shape).to(dtype)},
-                    [](const std::vector<Tensor>& t) { return mean(t[0], t[0].dim() - 2); });
-    const auto last = [](const Tensor& x) { return x.to(MemoryFormat::channels_last); };
-    std::size_t turn = 0;
-    for (const Shape& shape :
-         {Shape{3, 256, 7, 7}, Shape{2, 27, 13, 11}, Shape{4, 64, 20, 1}, Shape{2, 8, 40, 40}})
-      for (const std::vector<std::int64_t>& dims :
-           {std::vector<std::int64_t>{2, 3}, {0, 2, 3}, {1}, {2}, {0, 1, 2, 3}, {1, 3}}) {
-        if (testing::is_slow(kDevice) && dtype != kDtypes[turn++ % std::size(kDtypes)]) continue;
-        packed::check({randn(shape).to(dtype)}, [&](const std::vector<Tensor>& t) {
-          return sum(last(t[0]), dims) + mean(last(t[0]), dims) * 3;
+  // of one chunk and of several, an odd number of rows and of packs, too few packs
+  for_each_shape(
+      {{3, 49, 256}, {2, 1501, 24}, {5, 37, 1040}, {300, 3, 8}, {2, 3, 70, 64}, {0, 9, 256}},
+      [](const Shape& shape, DType dtype) {
+        packed::check({randn(shape).to(dtype)},
+                      [](const std::vector<Tensor>& t) { return mean(t[0], t[0].dim() - 2); });
+      });
+  const auto last = [](const Tensor& x) { return x.to(MemoryFormat::channels_last); };
+  for (const std::vector<std::int64_t>& dims :
+       {std::vector<std::int64_t>{2, 3}, {0, 2, 3}, {1}, {2}, {0, 1, 2, 3}, {1, 3}})
+    for_each_shape(
+        {{3, 256, 7, 7}, {2, 27, 13, 11}, {4, 64, 20, 1}, {2, 8, 40, 40}},
+        [&](const Shape& shape, DType dtype) {
+          packed::check({randn(shape).to(dtype)}, [&](const std::vector<Tensor>& t) {
+            return sum(last(t[0]), dims) + mean(last(t[0]), dims) * 3;
+          });
+          // The bits do not depend on the format.
+          const Tensor x = randn(shape).to(dtype).to(kDevice);
+          CHECK(mean(x, dims).to_vector<double>() == mean(last(x), dims).to_vector<double>());
         });
-        // The bits do not depend on the format.
-        const Tensor x = randn(shape).to(dtype).to(kDevice);
-        CHECK(mean(x, dims).to_vector<double>() == mean(last(x), dims).to_vector<double>());
-      }
-    if (dtype == f32) continue;
-    // A sum of f32 that overflows is that of a mean within the range.
-    Tensor x = full({3, 300, 64}, 1e38);
-    const Tensor y = mean(x.to(kDevice), 1);
-    CHECK(alike::distance(y.to(cpu), full({3, 64}, 1e38)) < 1e-6);
-    x[1][7].fill_(NAN);
-    const Tensor some = mean(x.to(kDevice), 1).to(cpu);
-    CHECK(sum(isnan(some)).item<std::int64_t>() == 64);
-    CHECK(sum(isnan(some[1])).item<std::int64_t>() == 64);
-  }
+  // A sum of f32 that overflows is that of a mean within the range.
+  Tensor x = full({3, 300, 64}, 1e38);
+  const Tensor y = mean(x.to(kDevice), 1);
+  CHECK(alike::distance(y.to(cpu), full({3, 64}, 1e38)) < 1e-6);
+  x[1][7].fill_(NAN);
+  const Tensor some = mean(x.to(kDevice), 1).to(cpu);
+  CHECK(sum(isnan(some)).item<std::int64_t>() == 64);
+  CHECK(sum(isnan(some[1])).item<std::int64_t>() == 64);
 }
 
 TEST_CASE("elementwise ops on packs have the bits of the others", "[gpu][packed]") {

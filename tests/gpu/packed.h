@@ -1,6 +1,9 @@
 // Comparison of the kernels on 16-byte packs with those that take any layout, and with the CPU.
 #pragma once
 
+#include <cstddef>
+#include <initializer_list>
+#include <iterator>
 #include <vector>
 
 #include "alike.h"
@@ -55,21 +58,32 @@ template <class F> void check(const std::vector<Tensor>& operands, const F& f, d
     CHECK(got[i].to_vector<double>() == again[i].to_vector<double>());
 }
 
+/** Calls f(dtype) for every dtype; on a slow device for one, that of this turn. */
+template <class F> void for_each_dtype(std::size_t& turn, const F& f) {
+  for (const DType dtype : kDtypes)
+    if (!testing::is_slow(kDevice) || dtype == kDtypes[turn % std::size(kDtypes)]) f(dtype);
+  ++turn;
+}
+
+/** Calls f(shape, dtype) for all of both; on a slow device with the dtypes in turn. */
+template <class F> void for_each_shape(std::initializer_list<Shape> shapes, const F& f) {
+  std::size_t turn = 0;
+  for (const Shape& shape : shapes) for_each_dtype(turn, [&](DType dtype) { f(shape, dtype); });
+}
+
 /** Calls f(width, dtype) for widths of 1 to 1025: all small ones, then those of packs of f32 and
  * some others, with dtypes in turn; and for the widths of known nets. On a slow device one in nine
  * of those of 34 to 1025, and the dtypes always in turn. */
 template <class F> void for_each_width(const F& f) {
-  const bool is_slow = testing::is_slow(kDevice);
-  int turn = 0;
+  std::size_t turn = 0;
   const auto with_each = [&](std::int64_t width) {
-    for (const DType dtype : kDtypes)
-      if (!is_slow || dtype == kDtypes[turn % 3]) f(width, dtype);
-    ++turn;
+    for_each_dtype(turn, [&](DType dtype) { f(width, dtype); });
   };
   for (std::int64_t width = 1; width <= 33; ++width) with_each(width);
-  const std::int64_t step = is_slow ? 9 : 1;
+  const std::int64_t step = testing::is_slow(kDevice) ? 9 : 1;
   for (std::int64_t width = 34; width <= 1025; ++width)
-    if (width % (4 * step) == 0 || width % (32 * step) == 1) f(width, kDtypes[turn++ % 3]);
+    if (width % (4 * step) == 0 || width % (32 * step) == 1)
+      f(width, kDtypes[turn++ % std::size(kDtypes)]);
   for (const std::int64_t width : {384, 768, 4096, 50304}) with_each(width);
 }
 

@@ -164,8 +164,7 @@ template <class F> void for_each_gradient_sample(const Case& c, F&& check) {
   }
 }
 
-TEST_CASE("first derivatives agree with finite differences",
-          "[ops][derivatives][sharded]") {
+TEST_CASE("first derivatives agree with finite differences", "[ops][derivatives][sharded]") {
   std::size_t checked = 0;
   for (const Case& c : all_cases())
     if (c.gradients && in_shard(c) && runs_here(c, Depth::gradients))
@@ -176,8 +175,7 @@ TEST_CASE("first derivatives agree with finite differences",
   CHECK(checked * shard_count() >= kGradientSamples);
 }
 
-TEST_CASE("second derivatives agree with finite differences",
-          "[ops][derivatives][sharded]") {
+TEST_CASE("second derivatives agree with finite differences", "[ops][derivatives][sharded]") {
   std::size_t checked = 0;
   for (const Case& c : all_cases())
     if (c.gradients && c.second_order && in_shard(c) && runs_here(c, Depth::second_gradients))

@@ -29,7 +29,8 @@ inline bool is_gpu(Device device) {
 
 /** Returns whether tests compare all that they can, which takes many minutes: the environment
  *  variable MEZZO_TEST_THOROUGH is set. Otherwise derivatives are compared as combinations of their
- *  entries, and the emulated device, which is slow, computes some of the samples. */
+ *  entries, the emulated device, which is slow, computes some of the samples, long calls fail at
+ *  some of their allocations, and cuDNN is asked for some of its engines. */
 inline bool is_thorough() {
   static const bool is_set = std::getenv("MEZZO_TEST_THOROUGH") != nullptr;
   return is_set;
