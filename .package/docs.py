@@ -21,7 +21,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 FILLERS = {'a', 'an', 'for', 'if', 'in', 'it', 'its', 'of', 'return', 'returns', 'set', 'the', 'to',
            'true', 'whether'}
 # Types that users meet through the headers of mezzo.h.
-BESIDES = '''amp/weights/conversion.h amp/policy.h amp/properties.h amp/scaling/scale.h
+BESIDES = '''amp/weights/conversion.h amp/policy.h amp/options.h amp/scaling/scale.h
     amp/scaling/scale_loss.h nn/data/batches.h nn/data/dataset.h
     nn/module.h nn/state_dict.h optim/optimizer.h optim/optimizer_of.h
     tensor/core/op.h tensor/core/shape.h tensor/memory/storage.h'''.split()

@@ -50,7 +50,7 @@ void refuse_wrapped(const nn::Module& model) {
                       .hint = "wrap after initialize: pass the model inside, then wrap it"});
 }
 
-void check_models(const ModelList& models, const Properties& properties) {
+void check_models(const ModelList& models, const Options& options) {
   refuse_duplicates(models, [](const nn::Module& m) { return &m.state(); }, "model");
   for (const nn::Module* model : models)
     for (const nn::Module& module : model->modules())
@@ -59,7 +59,7 @@ void check_models(const ModelList& models, const Properties& properties) {
                                        .got = str(model->kind(), part_text(*model, module)),
                                        .hint = "close that session first"});
   for (const nn::Module* model : models) refuse_wrapped(*model);
-  if (properties.allow_incoming_model_not_fp32) return;
+  if (options.allow_incoming_model_not_fp32) return;
   for (const nn::Module* model : models) check_incoming(*model);
 }
 
@@ -154,17 +154,17 @@ void check_optimizers(const ModelList& models, const OptimizerList& optimizers) 
   refuse_foreign(models, optimizers);
 }
 
-std::shared_ptr<SessionCore> make_core(const Properties& properties) {
+std::shared_ptr<SessionCore> make_core(const Options& options) {
   auto core = std::make_shared<SessionCore>();
   core->number = next_number();
-  core->properties = properties;
-  if (!properties.enabled) return core;
-  core->casts_ops = properties.patch_functions;
-  core->low = properties.level->low.value_or(f16);
-  core->prints_casts = properties.verbosity >= 2;
+  core->options = options;
+  if (!options.enabled) return core;
+  core->casts_ops = options.casts_ops();
+  core->low = options.level().low.value_or(f16);
+  core->prints_casts = options.verbosity >= 2;
   core->cache.remember_weights();
-  for (int i = 0; i < properties.num_losses; ++i) {
-    core->scalers.push_back(std::make_shared<LossScaler>(properties));
+  for (int i = 0; i < options.num_losses; ++i) {
+    core->scalers.push_back(std::make_shared<LossScaler>(options));
     core->scalers.back()->index = static_cast<std::size_t>(i);
     core->scalers.back()->optimizers = core->scalers[0]->optimizers;
   }
@@ -221,12 +221,12 @@ void end(SessionCore& core) {
 }  // namespace
 
 void SessionCore::print(std::string_view text) const {
-  if (properties.verbosity >= 1) log_text(Severity::info, text);
+  if (options.verbosity >= 1) log_text(Severity::info, text);
 }
 
 std::string SessionCore::description() const {
   std::string text;
-  for (const auto& texts : {property_texts(properties), further_texts(properties)})
+  for (const auto& texts : {property_texts(options), further_texts(options)})
     for (const auto& [name, value] : texts) text += str(name, " = ", value, "\n");
   for (std::size_t i = 0; i < scalers.size(); ++i)
     text += str("loss scale ", i, " = ", scalers[i]->loss_scale(), "\n");
@@ -244,21 +244,21 @@ std::string SessionCore::name_of(const Tensor& param) const {
 
 Session initialize(const ModelList& models, const OptimizerList& optimizers,
                    const Options& options) {
-  const Properties properties = resolve(options);
-  if (properties.enabled) {
-    check_models(models, properties);
+  const Options resolved = resolve(options);
+  if (resolved.enabled) {
+    check_models(models, resolved);
     check_optimizers(models, optimizers);
   }
-  const auto core = make_core(properties);
-  if (properties.enabled)
+  const auto core = make_core(resolved);
+  if (resolved.enabled)
     for (const nn::Module* model : models) core->models.push_back(*model);
-  Conversion conversion(core->models, properties);
+  Conversion conversion(core->models, resolved);
   const std::string losses = conversion.losses(core->models);
-  if (properties.enabled) core->print(headline(properties, device_of(models)));
-  if (properties.enabled && properties.verbosity >= 2) core->print(explanation(properties));
+  if (resolved.enabled) core->print(headline(resolved, device_of(models)));
+  if (resolved.enabled && resolved.verbosity >= 2) core->print(explanation(resolved));
   try {
     conversion.apply(*core);
-    if (properties.masters()) conversion.keep_originals(*core);
+    if (resolved.masters()) conversion.keep_originals(*core);
     attach_models(core);
     for (optim::Optimizer* optimizer : optimizers)
       if (!optimizer->hooks()) link_optimizer(core, *optimizer);
@@ -269,12 +269,12 @@ Session initialize(const ModelList& models, const OptimizerList& optimizers,
     throw;
   }
   drop_gradients(optimizers);
-  if (!losses.empty() && properties.verbosity >= 1)
-    log_text(Severity::warning,
-             str(kInitialize, ": weights or buffers do not fit ", *properties.model_dtype(), ": ",
-                 losses,
-                 properties.masters() ? "; the session keeps their f32 values"
-                                      : "; at this level the f32 values are lost"));
+  if (!losses.empty() && resolved.verbosity >= 1)
+    log_text(
+        Severity::warning,
+        str(kInitialize, ": weights or buffers do not fit ", *resolved.model_dtype(), ": ", losses,
+            resolved.masters() ? "; the session keeps their f32 values"
+                               : "; at this level the f32 values are lost"));
   return Session(core);
 }
 
@@ -319,7 +319,7 @@ void Session::close() {
   end(*core_);
 }
 
-const Properties& Session::options() const { return core().properties; }
+const Options& Session::options() const { return core().options; }
 
 LossScaler& Session::loss_scaler(int loss_id) {
   const std::vector<std::shared_ptr<LossScaler>>& scalers = core().scalers;

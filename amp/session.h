@@ -12,7 +12,7 @@
 #include "../tensor/text/log.h"
 #include "autocast/casting.h"
 #include "object_list.h"
-#include "properties.h"
+#include "options.h"
 #include "scaling/scale.h"
 #include "scaling/scale_loss.h"
 
@@ -67,8 +67,8 @@ class MZ_API Session {
   void load_state_dict(const StateDict& saved);
   /** Returns one of the num_losses scalers. Errors: IndexError. */
   LossScaler& loss_scaler(int loss_id = 0);
-  /** Returns what the session runs with. */
-  const Properties& options() const;
+  /** Returns what the session runs with: the result of resolve(). */
+  const Options& options() const;
   /** Activates this session's op casts on the calling thread: `const auto on =
    *  session.activate();` */
   [[nodiscard]] Activation activate();

@@ -10,7 +10,7 @@
 #include "../nn/module.h"
 #include "autocast/casting.h"
 #include "object_list.h"
-#include "properties.h"
+#include "options.h"
 #include "scaling/gradients.h"
 #include "scaling/scale.h"
 #include "weights/master.h"
@@ -22,7 +22,7 @@ class Session;
 
 /** State of one session. */
 struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
-  Properties properties;
+  Options options;
   std::vector<std::shared_ptr<LossScaler>> scalers;
   std::vector<nn::Module> models;
   std::vector<nn::Module> modules;  // the models and all their submodules when attached
@@ -34,15 +34,15 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   int open_loss = 0;  // the loss of the innermost open scope; stays after the scope
   bool told_about_low_gradients = false;
 
-  bool enabled() const { return properties.enabled; }
+  bool enabled() const { return options.enabled; }
   std::string description() const override;
-  bool has_masters() const override { return properties.masters(); }
+  bool has_masters() const override { return options.masters(); }
   bool checks_gradients() const override {
-    return properties.dynamic() || properties.check_static_overflow;
+    return options.dynamic() || options.check_static_overflow;
   }
   void gradients_removed(std::span<const Tensor> params) const override;
   /** Returns true if losses are multiplied by a scale: by a dynamic one, or one other than 1. */
-  bool scales_losses() const { return properties.dynamic() || properties.loss_scale != 1; }
+  bool scales_losses() const { return options.scale() != 1; }
   // ---- iterations: a checkpoint holds no gradients and no pending skips -------------------------
   /** Throws inside a scale_loss scope. Errors: StateError. */
   void require_no_scope(std::string_view op) const;

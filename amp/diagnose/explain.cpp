@@ -60,15 +60,14 @@ std::string summary(const nn::Module& model) {
 
 /** Returns why a tensor has its dtype; empty if that is obvious. */
 std::string reason(SessionCore& core, const nn::Module& owner, const nn::NamedTensor& entry) {
-  const Properties& p = core.properties;
+  const Options& p = core.options;
   if (const Master* const master = core.masters.find(entry.tensor))
     return master->is_updated() ? ", with an f32 master" : ", with its f32 value";
   const bool converts = p.model_dtype() && is_low(*p.model_dtype());
   if (!converts || is_low(entry.tensor.dtype())) return "";
   if (!eligible(entry.tensor.dtype())) return ", kept: f64, integers and bool are never cast";
   if (entry.keep_f32) return ", kept: its layer requires f32";
-  if (owner.keeps_f32_under_amp() && p.keep_batchnorm_fp32.value_or(false))
-    return ", kept: keep_batchnorm_fp32";
+  if (owner.keeps_f32_under_amp() && p.keeps_batchnorm()) return ", kept: keep_batchnorm_fp32";
   return "";
 }
 
@@ -92,7 +91,7 @@ std::string explain_tensors(SessionCore& core, const nn::Module& model) {
 
 std::string explain(SessionCore& core) {
   if (!core.enabled()) return "mixed precision is disabled\n";
-  std::string out = str(explanation(core.properties), "\n", overrides_text(core.properties), "\n");
+  std::string out = str(explanation(core.options), "\n", overrides_text(core.options), "\n");
   for (const nn::Module& model : core.models) out += summary(model) + explain_tensors(core, model);
   return out + explain_ops(core.casts_ops);
 }

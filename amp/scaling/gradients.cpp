@@ -415,7 +415,7 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer, F
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   require_unscaled(str(optimizer.type_name(), ".step"));
   require_scoped(str(optimizer.type_name(), ".step"));
-  step_state->observe(shared_from_this(), core->properties.max_consecutive_skips);
+  step_state->observe(shared_from_this(), core->options.max_consecutive_skips);
   if (!Capture::current()) ++steps;
   if (raised_by) of_step = found_inf;
   if (optimizer.skips_now(of_step)) return StepResult::skipped;
@@ -456,7 +456,7 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
 }
 
 void AmpOptimizerState::watch_gradients(std::int64_t new_steps, bool saw, bool lost) {
-  if (core->checks_gradients() || core->properties.max_consecutive_skips == 0) return;
+  if (core->checks_gradients() || core->options.max_consecutive_skips == 0) return;
   if (Capture::current()) return;
   // All processes that share gradients have to look at the same steps.
   saw = saw && !any_slot(*optimizer(),

@@ -31,20 +31,18 @@ std::string ScaleEvent::text() const {
 
 namespace {
 
-ScaleState initial_state(const Properties& properties) {
-  const bool dynamic = properties.dynamic();
-  const double min_scale = properties.min_loss_scale.value_or(0),
-               max_scale = properties.max_loss_scale;
-  return {
-      .min_scale = min_scale,
-      .max_scale = max_scale,
-      .dynamic = dynamic,
-      .scale = dynamic ? std::max(std::min(max_scale, 0x1p16), min_scale) : properties.loss_scale};
+ScaleState initial_state(const Options& options) {
+  const bool dynamic = options.dynamic();
+  const double min_scale = options.min_loss_scale.value_or(0), max_scale = options.max_loss_scale;
+  return {.min_scale = min_scale,
+          .max_scale = max_scale,
+          .dynamic = dynamic,
+          .scale = dynamic ? std::max(std::min(max_scale, 0x1p16), min_scale) : options.scale()};
 }
 
 }  // namespace
 
-LossScaler::LossScaler(const Properties& properties) : LossScaler(initial_state(properties)) {}
+LossScaler::LossScaler(const Options& options) : LossScaler(initial_state(options)) {}
 
 LossScaler::LossScaler(const ScaleState& state) {
   check(state);

@@ -16,7 +16,7 @@
 #include "../../tensor/core/error.h"
 #include "../../tensor/device/capture.h"
 #include "../diagnose/loss_history.h"
-#include "../properties.h"
+#include "../options.h"
 
 namespace mezzo::optim {
 class StepState;
@@ -103,8 +103,8 @@ class MZ_API LossScaler final : public CaptureParticipant,
  public:
   static constexpr std::size_t kEvents = 256;  // greatest number of events()
 
-  /** Takes the loss scale and the bounds from `properties`. */
-  explicit LossScaler(const Properties& properties);
+  /** Takes the loss scale and its bounds from the result of resolve(). */
+  explicit LossScaler(const Options& options);
   /** Takes any rule and counters. Errors: as check(). */
   explicit LossScaler(const ScaleState& state);
   /** Throws for a rule, a scale or counters out of range. Errors: ValueError that names what. */

@@ -185,7 +185,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   for (const auto& state : states_) own.push_back(state.get());
   core_->require_no_other_pending(kOp, own);
   const bool multiplies = scale_.on_device.defined() || scale_.on_host != 1;
-  inert_ = !multiplies && !core_->properties.masters() && !core_->checks_gradients() &&
+  inert_ = !multiplies && !core_->options.masters() && !core_->checks_gradients() &&
            std::none_of(states_.begin(), states_.end(),
                         [](const auto& state) { return state->pending.has_value(); });
   loss_ = multiplies                 ? scaler().times(unscaled)
@@ -213,7 +213,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   }
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();
-  if (multiplies || core_->properties.masters()) watch_clipping(reached_, core_.get());
+  if (multiplies || core_->options.masters()) watch_clipping(reached_, core_.get());
 }
 
 namespace {
@@ -286,7 +286,7 @@ void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
     return item.tensors.out.defined() && !(item.a == optim::Factor(1)) &&
            is_low(item.tensors.out.dtype());
   });
-  if (low && !core_->properties.masters() && !std::exchange(core_->told_about_low_gradients, true))
+  if (low && !core_->options.masters() && !std::exchange(core_->told_about_low_gradients, true))
     core_->print(
         "scale_loss: unscaling 16-bit gradients in place; small values may be lost, use "
         "master_weights to keep them");

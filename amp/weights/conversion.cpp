@@ -33,13 +33,13 @@ void check_incoming(const nn::Module& model) {
              .hint = "pass the f32 model, or set allow_incoming_model_not_fp32"});
 }
 
-Conversion::Conversion(std::span<const nn::Module> models, const Properties& properties) {
-  const std::optional<DType> dtype = properties.model_dtype();
+Conversion::Conversion(std::span<const nn::Module> models, const Options& options) {
+  const std::optional<DType> dtype = options.model_dtype();
   if (!dtype) return;
   const NoGradNoCasts plain_ops;
   for (const nn::Module& model : models)
     for (const nn::Module& module : model.modules())
-      plan_module(module, *dtype, properties.keep_batchnorm_fp32.value_or(false));
+      plan_module(module, *dtype, options.keeps_batchnorm());
 }
 
 void Conversion::plan_module(const nn::Module& module, DType dtype, bool keep_batchnorm) {
@@ -229,7 +229,7 @@ class Fp32State final : public nn::StateRule {
 }  // namespace
 
 void attach_models(const std::shared_ptr<SessionCore>& core) {
-  const Properties& p = core->properties;
+  const Options& p = core->options;
   const std::optional<DType> in = p.model_dtype();
   const std::optional<DType> out = p.cast_model_outputs ? p.cast_model_outputs
                                    : in                 ? std::optional(f32)

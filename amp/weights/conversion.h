@@ -20,9 +20,9 @@ void check_incoming(const nn::Module& model);
  *  tensors and changes nothing yet. */
 class Conversion {
  public:
-  /** Plans the conversion to properties.model_dtype(); plans nothing if that is empty. Converts
+  /** Plans the conversion to options.model_dtype(); plans nothing if that is empty. Converts
    *  gradients too. */
-  Conversion(std::span<const nn::Module> models, const Properties& properties);
+  Conversion(std::span<const nn::Module> models, const Options& options);
 
   /** Rebinds every planned tensor to its converted elements and adds those that became 16-bit to
    *  core.lowered. Changes nothing if it throws. */

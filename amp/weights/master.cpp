@@ -189,7 +189,7 @@ Tensor masters_gradient(const Tensor& param, const Tensor& master) {
 }
 
 void create_masters(const SessionCore& core, std::span<Slot> slots, MasterChanges& changes) {
-  if (!core.properties.masters()) return;
+  if (!core.options.masters()) return;
   for (Slot& slot : slots) {
     const Tensor& param = slot.param;
     if (through_master(slot) || !is_low(param.dtype())) continue;
@@ -204,7 +204,7 @@ void create_master(Slot& slot, MasterChanges& changes) {
 
 void bring_masters_up_to_date(const SessionCore& core, Optimizer& optimizer,
                               MasterChanges& changes) {
-  if (!core.properties.masters()) return;
+  if (!core.options.masters()) return;
   create_masters(core, optimizer.slots(), changes);
   for (const Slot& slot : optimizer.slots())
     if (through_master(slot)) changes.reconcile(slot.param);
@@ -223,7 +223,7 @@ SavedMasters::~SavedMasters() {
 
 void SavedMasters::create(SessionCore& core, Optimizer& optimizer, const mezzo::StateDict& saved,
                           const optim::Names& names) {
-  if (!core.properties.masters()) return;
+  if (!core.options.masters()) return;
   MasterChanges& changes = changes_.emplace_back(core.masters);
   create_masters(core, optimizer.slots(), changes);
   std::unordered_map<const TensorImpl*, std::string_view> name_of;

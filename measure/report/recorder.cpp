@@ -37,10 +37,10 @@ Device device_of(const Training& training) {
 }
 
 /** Returns the 16-bit dtype of a level; empty at O0. */
-std::optional<DType> low_dtype(const Properties& properties) {
-  const std::optional<DType> model = properties.model_dtype();
+std::optional<DType> low_dtype(const Options& options) {
+  const std::optional<DType> model = options.model_dtype();
   if (model && is_low(*model)) return model;
-  return properties.patch_functions ? properties.level->low : std::nullopt;
+  return options.casts_ops() ? options.level().low : std::nullopt;
 }
 
 /** Returns "inf in fc1.weight" for the first gradient that is not finite; empty if all are. */
@@ -132,12 +132,12 @@ void Report::Recorder::write_run() {
     run.samples += batches.size * batches.shard.count;
   }
   for (const auto& session : training_.session) {
-    const Properties& properties = session.object->options();
-    if (!properties.enabled) continue;
-    run.level = properties.level->name;
-    run.loss_scale = properties.dynamic() ? "dynamic" : scale_text(properties.loss_scale);
-    run.options = property_texts(properties);
-    if (const std::optional<DType> low = low_dtype(properties)) {
+    const Options& options = session.object->options();
+    if (!options.enabled) continue;
+    run.level = options.opt_level;
+    run.loss_scale = scale_text(options.scale());
+    run.options = property_texts(options);
+    if (const std::optional<DType> low = low_dtype(options)) {
       run.cast_dtype = name(*low);
       run.emulated = emulates_products(*low, device_);
     }

@@ -105,8 +105,8 @@ void live_as_loss_scaler(unsigned seed) {
   } else {
     model.start();
   }
-  const amp::Properties properties = amp::resolve(options);
-  amp::LossScaler scaler(properties);
+  const amp::Options resolved = amp::resolve(options);
+  amp::LossScaler scaler(resolved);
   int wrong = 0;
   for (int i = 0; i < kRandomSteps; ++i) {
     const bool overflow = chance.overflow(i);
@@ -115,7 +115,7 @@ void live_as_loss_scaler(unsigned seed) {
     if (chance.one_in(5000))
       scaler.set_loss_scale(model.scale = chance.pick({0x1p-125, 3, 0x1p16, 1e9}));
     if (chance.one_in(300)) {
-      amp::LossScaler restored(properties);
+      amp::LossScaler restored(resolved);
       if (chance.one_in(4)) model.unskipped += 3000;  // of a longer window
       restored.restore(scaler.loss_scale(), model.unskipped);
       scaler = restored;

@@ -1,4 +1,4 @@
-#include "properties.h"
+#include "options.h"
 
 #include <charconv>
 #include <cmath>
@@ -21,18 +21,6 @@ namespace {
 }
 
 std::string in_quotes(std::string_view text) { return str("\"", text, "\""); }
-
-const Level& checked_level(const std::string& name) {
-  if (const Level* level = find_level(name)) return *level;
-  std::string hint = "levels are written with the letter O, not zero";
-  if (name.size() == 2 && (name[0] == '0' || name[0] == 'o'))
-    if (const Level* meant = find_level(str('O', name[1])))
-      hint = str("did you mean ", in_quotes(meant->name), "? the letter O, not zero");
-  fail<ValueError>(kInitialize, {.what = "unknown opt_level",
-                                 .got = in_quotes(name),
-                                 .expected = str(kLevels.front().name, "..", kLevels.back().name),
-                                 .hint = hint});
-}
 
 /** Returns the names of the levels of which `f` returns true, as "O1, O2 or O3". */
 template <class F> std::string levels_where(const F& f) {
@@ -91,11 +79,11 @@ bool checked_masters(const Level& level, bool value) {
   return value;
 }
 
-double checked_scale(const LossScale& value) {
+LossScale checked_scale(const Level&, const LossScale& value) {
   double number = value.number().value_or(0);
   if (!value.number()) {
     const std::string& text = value.text();
-    if (text == "dynamic") return kDynamic;
+    if (text == "dynamic") return value;
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
     if (error != std::errc{} || stop != end)
@@ -111,40 +99,35 @@ double checked_scale(const LossScale& value) {
   return number;
 }
 
-DType checked_outputs(DType value) {
+void check_outputs(DType value) {
   if (!eligible(value))
     refuse("cast_model_outputs", "unsupported output dtype", str(value, ""), "f16, bf16 or f32");
-  return value;
 }
 
-double checked_bound(std::string_view property, double value) {
+void check_bound(std::string_view property, double value) {
   if (!std::isfinite(value) || value <= 0)
     refuse(property, "must be finite and positive", str(value), "a positive number");
-  return value;
 }
 
-void adopt_bounds(Properties& p, const Options& options) {
-  if (options.min_loss_scale)
-    p.min_loss_scale = checked_bound("min_loss_scale", *options.min_loss_scale);
-  p.max_loss_scale = checked_bound("max_loss_scale", options.max_loss_scale);
-  if (p.min_loss_scale && *p.min_loss_scale > p.max_loss_scale)
-    refuse("min_loss_scale", "above max_loss_scale",
-           str(*p.min_loss_scale, " > ", p.max_loss_scale), "min <= max");
+void check_bounds(const Options& options) {
+  const std::optional<double>& least = options.min_loss_scale;
+  if (least) check_bound("min_loss_scale", *least);
+  check_bound("max_loss_scale", options.max_loss_scale);
+  if (least && *least > options.max_loss_scale)
+    refuse("min_loss_scale", "above max_loss_scale", str(*least, " > ", options.max_loss_scale),
+           "min <= max");
 }
 
-void adopt_counts(Properties& p, const Options& options) {
+void check_counts(const Options& options) {
   if (options.num_losses < 1)
     refuse("num_losses", "too few losses", str(options.num_losses), "at least 1");
   constexpr int kMostLosses = 1 << 16;  // each has a scaler in memory and in checkpoints
   if (options.num_losses > kMostLosses)
     refuse("num_losses", "too many losses", str(options.num_losses), str("at most ", kMostLosses));
-  p.num_losses = options.num_losses;
-  p.verbosity = options.verbosity;
-  adopt_bounds(p, options);
+  check_bounds(options);
   if (options.max_consecutive_skips < 0)
     refuse("max_consecutive_skips", "must not be negative", str(options.max_consecutive_skips),
            "0 (never) or a count");
-  p.max_consecutive_skips = options.max_consecutive_skips;
 }
 
 template <class T> std::string text_of(const std::optional<T>& value) {
@@ -156,7 +139,11 @@ std::string text_of(const std::optional<ModelCast>& value) {
   return value->dtype() ? str(*value->dtype(), "") : "no_cast";
 }
 
-std::string table(const Properties& p) {
+std::string text_of(const std::optional<KeepBatchNorm>& value) {
+  return value ? str(*value->on(), "") : "unset";
+}
+
+std::string table(const Options& p) {
   std::string out;
   for (auto [name, value] : property_texts(p)) {
     name.resize(22, ' ');
@@ -167,17 +154,17 @@ std::string table(const Properties& p) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> property_texts(const Properties& p) {
+std::vector<std::pair<std::string, std::string>> property_texts(const Options& p) {
   return {{"enabled", str(p.enabled, "")},
-          {"opt_level", std::string(p.level->name)},
+          {"opt_level", p.opt_level},
           {"cast_model_type", text_of(p.cast_model_type)},
-          {"patch_functions", str(p.patch_functions, "")},
+          {"patch_functions", str(p.casts_ops(), "")},
           {"keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32)},
           {"master_weights", text_of(p.master_weights)},
-          {"loss_scale", scale_text(p.loss_scale)}};
+          {"loss_scale", scale_text(p.scale())}};
 }
 
-std::vector<std::pair<std::string, std::string>> further_texts(const Properties& p) {
+std::vector<std::pair<std::string, std::string>> further_texts(const Options& p) {
   return {{"cast_model_outputs", text_of(p.cast_model_outputs)},
           {"num_losses", str(p.num_losses)},
           {"min_loss_scale", text_of(p.min_loss_scale)},
@@ -185,7 +172,7 @@ std::vector<std::pair<std::string, std::string>> further_texts(const Properties&
           {"check_static_overflow", str(p.check_static_overflow, "")}};
 }
 
-std::map<std::string, std::string> texts_of(const Properties& p) {
+std::map<std::string, std::string> texts_of(const Options& p) {
   if (!p.enabled) return {{"enabled", "false"}};
   std::map<std::string, std::string> out;
   for (const auto& texts : {property_texts(p), further_texts(p)})
@@ -224,50 +211,58 @@ std::string scale_text(double scale) {
   return text;
 }
 
-Properties defaults_of(const Level& level) {
-  Properties p;
-  p.level = &level;
+const Level& Options::level() const {
+  if (const Level* level = find_level(opt_level)) return *level;
+  std::string hint = "levels are written with the letter O, not zero";
+  if (opt_level.size() == 2 && (opt_level[0] == '0' || opt_level[0] == 'o'))
+    if (const Level* meant = find_level(str('O', opt_level[1])))
+      hint = str("did you mean ", in_quotes(meant->name), "? the letter O, not zero");
+  fail<ValueError>(kInitialize, {.what = "unknown opt_level",
+                                 .got = in_quotes(opt_level),
+                                 .expected = str(kLevels.front().name, "..", kLevels.back().name),
+                                 .hint = hint});
+}
+
+Options defaults_of(const Level& level) {
+  Options p{.opt_level = std::string(level.name), .patch_functions = level.patch_functions};
   if (level.cast_model_type) p.cast_model_type = *level.cast_model_type;
-  p.patch_functions = level.patch_functions;
-  p.keep_batchnorm_fp32 = level.keep_batchnorm_fp32;
+  if (level.keep_batchnorm_fp32) p.keep_batchnorm_fp32 = *level.keep_batchnorm_fp32;
   p.master_weights = level.master_weights;
-  p.loss_scale = level.loss_scale;
+  p.loss_scale = level.loss_scale == kDynamic ? LossScale("dynamic") : LossScale(level.loss_scale);
   return p;
 }
 
-Properties resolve(const Options& options) {
-  if (!options.enabled) {
-    Properties off;
-    off.enabled = false;
-    return off;
-  }
-  const Level& level = checked_level(options.opt_level);
-  Properties p = defaults_of(level);
-  if (options.cast_model_type)
-    p.cast_model_type = checked_model_cast(level, *options.cast_model_type);
-  if (options.patch_functions) p.patch_functions = checked_patch(level, *options.patch_functions);
-  if (options.keep_batchnorm_fp32)
-    p.keep_batchnorm_fp32 = checked_keep(level, *options.keep_batchnorm_fp32);
-  if (options.master_weights) p.master_weights = checked_masters(level, *options.master_weights);
-  if (options.loss_scale) p.loss_scale = checked_scale(*options.loss_scale);
-  if (options.cast_model_outputs)
-    p.cast_model_outputs = checked_outputs(*options.cast_model_outputs);
-  adopt_counts(p, options);
-  p.check_static_overflow = options.check_static_overflow;
-  p.allow_incoming_model_not_fp32 = options.allow_incoming_model_not_fp32;
+Options resolve(const Options& options) {
+  if (!options.enabled) return {.enabled = false};
+  const Level& level = options.level();
+  const Options of_level = defaults_of(level);
+  Options p = options;
+  const auto choose = [&](auto Options::* field, const auto& check) {
+    if (options.*field)
+      p.*field = check(level, *(options.*field));
+    else
+      p.*field = of_level.*field;
+  };
+  choose(&Options::cast_model_type, checked_model_cast);
+  choose(&Options::patch_functions, checked_patch);
+  choose(&Options::keep_batchnorm_fp32, checked_keep);
+  choose(&Options::master_weights, checked_masters);
+  choose(&Options::loss_scale, checked_scale);
+  if (options.cast_model_outputs) check_outputs(*options.cast_model_outputs);
+  check_counts(options);
   return p;
 }
 
-std::string explanation(const Properties& resolved) {
-  return str("Selected optimization level ", resolved.level->name, ":  ", resolved.level->text,
+std::string explanation(const Options& resolved) {
+  return str("Selected optimization level ", resolved.level().name, ":  ", resolved.level().text,
              table(resolved));
 }
 
 namespace {
 
 /** Returns what products in 16 bits gain on a device; nothing for a level without them. */
-std::string gain_text(const Properties& p, Device device) {
-  const std::optional<DType> low = p.patch_functions ? p.level->low : p.model_dtype();
+std::string gain_text(const Options& p, Device device) {
+  const std::optional<DType> low = p.casts_ops() ? p.level().low : p.model_dtype();
   if (!low || !is_low(*low)) return {};
   return emulates_products(*low, device)
              ? str(" ", *low, " products are computed in f32 here: no faster than O0.")
@@ -276,10 +271,10 @@ std::string gain_text(const Properties& p, Device device) {
 
 }  // namespace
 
-std::string headline(const Properties& resolved, Device device) {
-  std::string out = str("amp ", resolved.level->name, " on ", device, ": ", resolved.level->text,
+std::string headline(const Options& resolved, Device device) {
+  std::string out = str("amp ", resolved.level().name, " on ", device, ": ", resolved.level().text,
                         gain_text(resolved, device));
-  const Properties of_level = defaults_of(*resolved.level);
+  const Options of_level = defaults_of(resolved.level());
   const char* separator = " Overridden: ";
   for (const auto texts : {&property_texts, &further_texts}) {
     const auto defaults = texts(of_level), now = texts(resolved);
@@ -291,8 +286,8 @@ std::string headline(const Properties& resolved, Device device) {
   return out;
 }
 
-std::string overrides_text(const Properties& resolved) {
-  const auto of_level = property_texts(defaults_of(*resolved.level)),
+std::string overrides_text(const Options& resolved) {
+  const auto of_level = property_texts(defaults_of(resolved.level())),
              now = property_texts(resolved);
   std::string out;
   for (std::size_t i = 0; i < now.size(); ++i)

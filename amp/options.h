@@ -1,4 +1,4 @@
-// The options of initialize, and Properties: the level's defaults merged with the checked options.
+// The options of initialize, and how they are merged with the level's defaults.
 #pragma once
 
 #include <concepts>
@@ -74,7 +74,7 @@ class LossScale {
 };
 
 /** Options of initialize. An empty optional takes the level's default; no option can be set to
- *  "unset". */
+ *  "unset". A session runs with the result of resolve(), which has the level's defaults. */
 struct Options {
   bool enabled = true;  // false: calls into amp do nothing
   /** The level, "O0" to "O5"; see kLevels. */
@@ -92,57 +92,53 @@ struct Options {
   int max_consecutive_skips = 50;                // then DivergenceError; 0: never one
   bool check_static_overflow = false;            // a static scale skips overflowing steps too
   bool allow_incoming_model_not_fp32 = false;    // accept models with 16-bit parameters
-};
 
-/** What a session runs with: the result of resolve(). The fields mean what those of Options do. */
-struct Properties {
-  bool enabled = true;                       // false: the other fields have these defaults
-  const Level* level = nullptr;              // an element of kLevels; null if disabled
-  std::optional<ModelCast> cast_model_type;  // empty at levels that cast ops, unless set
-  bool patch_functions = false;              // ops cast their inputs according to their tags
-  std::optional<bool> keep_batchnorm_fp32;   // batch norms stay f32; empty at levels that cast ops
-  std::optional<bool> master_weights;        // f32 masters; empty at levels that cast ops
-  double loss_scale = 1;                     // a static scale, or kDynamic
-  std::optional<DType> cast_model_outputs;   // empty: f32 where the model's inputs are cast
-  int num_losses = 1;                        // number of loss scalers, 1 to 65536
-  int verbosity = 1;                         // 0 silent, 1 normal, 2 every cast
-  std::optional<double> min_loss_scale;      // lower bound of a dynamic scale
-  double max_loss_scale = 0x1p24;            // upper bound of a dynamic scale
-  int max_consecutive_skips = 50;            // then DivergenceError; 0: never
-  bool check_static_overflow = false;        // a static scale skips overflowing steps too
-  bool allow_incoming_model_not_fp32 = false;  // accept models with 16-bit parameters
-
-  /** The dtype that parameters are converted to; empty if they are not converted. */
+  /** The level. Errors: ValueError if opt_level names none. */
+  MZ_API const Level& level() const;
+  /** The dtype that parameters are converted to; empty if they are not converted. This and what
+   *  follows read the fields as they are, so ask the result of resolve(). */
   std::optional<DType> model_dtype() const {
     return cast_model_type ? cast_model_type->dtype() : std::nullopt;
   }
-  /** True for dynamic loss scaling. */
-  bool dynamic() const { return loss_scale == kDynamic; }
+  /** True if ops cast their inputs according to their tags. */
+  bool casts_ops() const { return patch_functions.value_or(false); }
+  /** True if batch norms of a converted model stay f32. */
+  bool keeps_batchnorm() const { return keep_batchnorm_fp32 && *keep_batchnorm_fp32->on(); }
   /** True if 16-bit parameters get f32 masters. */
   bool masters() const { return master_weights.value_or(false); }
+  /** True for dynamic loss scaling. */
+  bool dynamic() const { return loss_scale && loss_scale->text() == "dynamic"; }
+  /** The static scale, 1 if unset; kDynamic for dynamic loss scaling. */
+  double scale() const {
+    return dynamic() ? kDynamic : loss_scale ? loss_scale->number().value_or(1) : 1;
+  }
 };
 
 /** Merges the level's defaults with the options. Checks each option as it is assigned and reports
- *  the first invalid one. With `enabled` false nothing is checked. Errors: ValueError. */
-MZ_API Properties resolve(const Options& options);
+ *  the first invalid one. In the result texts are bools and numbers, "dynamic" excepted, and what
+ *  the level leaves open is empty: at levels that cast ops the options of a converted model. With
+ *  `enabled` false nothing is checked, and the other fields have their defaults. Errors:
+ * ValueError.
+ */
+MZ_API Options resolve(const Options& options);
 
 /** Returns a level's defaults, without any override. */
-MZ_API Properties defaults_of(const Level& level);
+MZ_API Options defaults_of(const Level& level);
 
 /** Returns the line that initialize prints at verbosity 1: the level, what it does on a device, and
- *  the options that are not the level's. Requires enabled properties. */
-MZ_API std::string headline(const Properties& resolved, Device device);
+ *  the options that are not the level's. Requires enabled options. */
+MZ_API std::string headline(const Options& resolved, Device device);
 /** Returns the level and a table of the options that it decides, after overrides. Requires enabled
- *  properties. */
-MZ_API std::string explanation(const Properties& resolved);
+ *  options. */
+MZ_API std::string explanation(const Options& resolved);
 
-/** Returns names and values of the properties that a level decides, as explanation() prints them.
- *  Requires enabled properties. */
-MZ_API std::vector<std::pair<std::string, std::string>> property_texts(const Properties& resolved);
+/** Returns names and values of the options that a level decides, as explanation() prints them.
+ *  Requires enabled options. */
+MZ_API std::vector<std::pair<std::string, std::string>> property_texts(const Options& resolved);
 /** Returns names and values of the other options that the numbers of a training depend on. */
-MZ_API std::vector<std::pair<std::string, std::string>> further_texts(const Properties& resolved);
-/** Returns all of these by name; of disabled properties only that they are. */
-MZ_API std::map<std::string, std::string> texts_of(const Properties& resolved);
+MZ_API std::vector<std::pair<std::string, std::string>> further_texts(const Options& resolved);
+/** Returns all of these by name; of disabled options only that they are. */
+MZ_API std::map<std::string, std::string> texts_of(const Options& resolved);
 /** The differences between two texts_of(), and what they do to a state that was saved before. */
 struct OptionChanges {
   std::string text;           // `loss_scale was "dynamic" and is "1.0" now`; empty if equal
@@ -154,7 +150,7 @@ MZ_API OptionChanges option_changes(std::map<std::string, std::string> was,
                                     std::map<std::string, std::string> is);
 /** Returns what differs from the level's defaults: "Overrides: loss_scale = 128.0, level says
  *  dynamic", or "Overrides: none". */
-MZ_API std::string overrides_text(const Properties& resolved);
+MZ_API std::string overrides_text(const Options& resolved);
 
 /** Formats a loss scale: the shortest decimal with at least one fractional digit, or "dynamic". */
 MZ_API std::string scale_text(double scale);

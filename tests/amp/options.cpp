@@ -37,13 +37,20 @@ template <class Set> amp::Options level_with(const char* level, const Set& set) 
 
 TEST_CASE("levels come with their defaults") {
   for (const char* level : kAll) {
-    const amp::Properties p = amp::resolve(at(level));
-    CHECK(p.level->name == level);
-    CHECK(p.patch_functions == p.level->patch_functions);
-    CHECK(p.model_dtype() == p.level->cast_model_type);
-    CHECK(p.keep_batchnorm_fp32 == p.level->keep_batchnorm_fp32);
-    CHECK(p.master_weights == p.level->master_weights);
-    CHECK(p.loss_scale == p.level->loss_scale);
+    const amp::Options p = amp::resolve(at(level));
+    const amp::Level& of = p.level();
+    CHECK(of.name == level);
+    CHECK(p.opt_level == level);
+    CHECK(p.patch_functions == of.patch_functions);
+    CHECK(p.casts_ops() == of.patch_functions);
+    CHECK(p.model_dtype() == of.cast_model_type);
+    CHECK(p.keep_batchnorm_fp32.has_value() == of.keep_batchnorm_fp32.has_value());
+    CHECK(p.keeps_batchnorm() == of.keep_batchnorm_fp32.value_or(false));
+    CHECK(p.master_weights == of.master_weights);
+    CHECK(p.scale() == of.loss_scale);
+    CHECK(p.dynamic() == (of.loss_scale == amp::kDynamic));
+    // The result can be resolved again.
+    CHECK(amp::texts_of(amp::resolve(p)) == amp::texts_of(p));
     CHECK(p.num_losses == 1);
     CHECK(p.max_loss_scale == 16777216);
   }
@@ -95,12 +102,12 @@ TEST_CASE("patch_functions") {
         ValueError);
     CHECK_FALSE(amp::resolve(level_with(level, [](amp::Options& o) {
                   o.patch_functions = false;
-                })).patch_functions);
+                })).casts_ops());
   }
   for (const char* level : kCastOps)
     CHECK_FALSE(amp::resolve(level_with(level, [](amp::Options& o) {
                   o.patch_functions = false;
-                })).patch_functions);
+                })).casts_ops());
 }
 
 TEST_CASE("keep_batchnorm_fp32") {
@@ -116,13 +123,13 @@ TEST_CASE("keep_batchnorm_fp32") {
   for (const char* level : kCastModel) {
     CHECK(amp::resolve(level_with(level, [](amp::Options& o) {
             o.keep_batchnorm_fp32 = "True";
-          })).keep_batchnorm_fp32 == true);
-    CHECK(amp::resolve(level_with(level, [](amp::Options& o) {
-            o.keep_batchnorm_fp32 = "False";
-          })).keep_batchnorm_fp32 == false);
+          })).keeps_batchnorm());
+    CHECK_FALSE(amp::resolve(level_with(level, [](amp::Options& o) {
+                  o.keep_batchnorm_fp32 = "False";
+                })).keeps_batchnorm());
     CHECK(amp::resolve(level_with(level, [](amp::Options& o) {
             o.keep_batchnorm_fp32 = true;
-          })).keep_batchnorm_fp32 == true);
+          })).keeps_batchnorm());
     for (const char* text : {"true", "", "1", "TRUE"})
       CHECK_THROWS_AS(
           amp::resolve(level_with(level, [&](amp::Options& o) { o.keep_batchnorm_fp32 = text; })),
@@ -145,8 +152,7 @@ TEST_CASE("master_weights") {
 
 TEST_CASE("loss_scale") {
   const auto scale = [](amp::LossScale value) {
-    return amp::resolve(level_with("O0", [&](amp::Options& o) { o.loss_scale = value; }))
-        .loss_scale;
+    return amp::resolve(level_with("O0", [&](amp::Options& o) { o.loss_scale = value; })).scale();
   };
   CHECK(scale("dynamic") == amp::kDynamic);
   CHECK(scale(128) == 128);
@@ -167,9 +173,8 @@ TEST_CASE("static scales that f32 cannot use are refused, as GradScaler refuses 
     CHECK_THROWS_AS(amp::GradScaler({.init_scale = scale}), ValueError);
   }
   for (const double scale : {0x1p-126, 3e38}) {
-    CHECK(amp::resolve(level_with("O2", [&](amp::Options& o) {
-            o.loss_scale = scale;
-          })).loss_scale == scale);
+    CHECK(amp::resolve(level_with("O2", [&](amp::Options& o) { o.loss_scale = scale; })).scale() ==
+          scale);
     CHECK_NOTHROW(amp::GradScaler({.init_scale = scale}));
   }
 }
