@@ -1,24 +1,14 @@
 #include "early_stopping.h"
 
 #include <cmath>
-#include <limits>
 
 #include "../../tensor/core/error.h"
 #include "../../tensor/text/text.h"
 
 namespace mezzo::optim {
 
-namespace {
-
-double worst_value(PlateauMode mode) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  return mode == PlateauMode::min ? kInfinity : -kInfinity;
-}
-
-}  // namespace
-
 EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options)
-    : options_(options), best_(worst_value(options.mode)) {
+    : options_(options), best_(worst_metric(options.mode)) {
   if (options.patience < 1)
     fail<ValueError>("EarlyStopping", {.what = "patience is out of range",
                                        .got = str(options.patience),

@@ -32,16 +32,17 @@ void check(const ReduceLROnPlateauOptions& o) {
   not_negative("eps", o.eps);
 }
 
-/** The worst metric. */
-double worst(PlateauMode mode) {
+}  // namespace
+
+double worst_metric(PlateauMode mode) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return mode == PlateauMode::min ? kInfinity : -kInfinity;
 }
 
-}  // namespace
-
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options)
-    : optimizer_(optimizer), options_((check(options), options)), state_{worst(options.mode)} {}
+    : optimizer_(optimizer),
+      options_((check(options), options)),
+      state_{worst_metric(options.mode)} {}
 
 bool ReduceLROnPlateau::improves(double metric) const {
   const bool relative = options_.threshold_mode == ThresholdMode::rel;

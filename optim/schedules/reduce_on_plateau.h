@@ -11,6 +11,8 @@ namespace mezzo::optim {
 
 /** Which metrics are better. */
 enum class PlateauMode : std::uint8_t { min, max };
+/** Returns the metric that every other number improves on: infinity, or -infinity for max. */
+MZ_API double worst_metric(PlateauMode mode);
 /** What a threshold is measured by. */
 enum class ThresholdMode : std::uint8_t {
   rel,  // the size of the best metric
