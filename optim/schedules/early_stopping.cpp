@@ -1,6 +1,7 @@
 #include "early_stopping.h"
 
 #include <cmath>
+#include <limits>
 
 #include "../../tensor/core/error.h"
 #include "../../tensor/text/text.h"

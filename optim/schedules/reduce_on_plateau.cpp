@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "../../tensor/core/error.h"
 #include "../../tensor/text/text.h"
