@@ -50,7 +50,7 @@ done
 
 tests=$(cd "$(dirname "$0")" && pwd)
 processes=16  # that run the op tests at once
-option=-Dcuda=enabled full=full net_levels=O0,O2,O4 nets=mlp,lenet,char_gpt
+option=-Dcuda=enabled full=full net_levels=O0,O2,O4,O5 nets=mlp,lenet,char_gpt
 small=() patience=1
 small_nets=('mlp 512' 'lenet 1024' 'char_gpt 64' 'char_lstm 64')
 large_nets=('gpt2 16' 'resnet50 256' 'gpt2 8')
@@ -134,15 +134,15 @@ all_parts() {
   part gpu_alignment 2 30 "${test}gpu$emulated" '[alignment]'
   part gpu_recurrent 2 30 "${test}gpu$emulated" '[recurrent]'
   # Levels in the order of what they tell, in case the time is over. PyTorch's O1 is the counterpart
-  # of O2.
+  # of O2, its O4 that of O5.
   for net_batch in "${small_nets[@]}"; do
     net=${net_batch% *} batch=${net_batch#* }
-    part "$net" 3 25 "$steps" "${small[@]}" "$net" "$batch" O2 O4 O1 O0
+    part "$net" 3 30 "$steps" "${small[@]}" "$net" "$batch" O2 O4 O5 O1 O0
     part "torch_$net" 3 70 "${torch[@]}" "$net" "$batch" O1 O4 O0
   done
   for net_batch in "${large_nets[@]}"; do
     net=${net_batch% *} batch=${net_batch#* }
-    part "${net}_b$batch" 3 60 "$steps" "${small[@]}" "$net" "$batch" O2 O4 O1 O0
+    part "${net}_b$batch" 3 75 "$steps" "${small[@]}" "$net" "$batch" O2 O4 O5 O1 O0
     part "torch_${net}_b$batch" 3 160 "${torch[@]}" "$net" "$batch" O1 O4 O0
   done
   part ratios 3 10 ratios

@@ -11,7 +11,7 @@ earlier ones of the same net, batch, level and way. Status: 0, or 77 if there is
 import json
 import sys
 
-AUTOCAST = {'O2': 'O1', 'O4': 'O4'}  # level of Mezzo -> of torch_steps.py
+AUTOCAST = {'O2': 'O1', 'O4': 'O4', 'O5': 'O4'}  # level of Mezzo -> of torch_steps.py
 # (net, batch) -> least ratio of compiled PyTorch's time to that of a captured step at O2.
 COMPILED = {
     ('mlp', 512): 2.5,
