@@ -343,4 +343,12 @@ template <class Op> void attach_elementwise() {
 
 template <class... Ops> void attach_all(type_list<Ops...>) { (attach_elementwise<Ops>(), ...); }
 
+/** Registers the kernels of `Ops` but for those of `Left`. */
+template <class... Ops, class... Left> void attach_all(type_list<Ops...>, type_list<Left...> left) {
+  const auto attach = []<class Op, class... L>(type_list<Op>, type_list<L...>) {
+    if constexpr (!(std::is_same_v<Op, L> || ...)) attach_elementwise<Op>();
+  };
+  (attach(type_list<Ops>{}, left), ...);
+}
+
 }  // namespace mezzo::gpu

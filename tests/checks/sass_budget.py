@@ -18,6 +18,7 @@ are checked, and the check counts as skipped, also with CI=true: no package of D
 and a package index may be out of reach. Without machine code for sm_90 it is skipped.
 
 Usage: sass_budget.py BUILD_DIR NVCC   (nvdisasm may be in BUILD_DIR/disassembler)
+       sass_budget.py --measured       prints FILE=OPS for each file with budgets
 """
 import os
 import re
@@ -647,4 +648,15 @@ def main(build, nvcc):
     verdict(passed, failures)
 
 
-main(*sys.argv[1:])
+def print_measured():
+    """Prints the name of each file with a budget, and the ops whose kernels have it."""
+    for name, budgets in BUDGETS.items():
+        found = re.findall(r'mezzo::(op::)\(?([\w|]+)', ' '.join(each.kernel for each in budgets))
+        ops = {prefix + op for prefix, names in found for op in names.split('|')}
+        print(f'{name}={", ".join(sorted(ops))}')
+
+
+if sys.argv[1:] == ['--measured']:
+    print_measured()
+else:
+    main(*sys.argv[1:])
