@@ -139,10 +139,6 @@ std::string text_of(const std::optional<ModelCast>& value) {
   return value->dtype() ? str(*value->dtype(), "") : "no_cast";
 }
 
-std::string text_of(const std::optional<KeepBatchNorm>& value) {
-  return value ? str(*value->on(), "") : "unset";
-}
-
 std::string table(const Options& p) {
   std::string out;
   for (auto [name, value] : property_texts(p)) {
@@ -154,17 +150,19 @@ std::string table(const Options& p) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> property_texts(const Options& p) {
+std::vector<std::pair<std::string, std::string>> property_texts(const Options& options) {
+  const Options p = resolve(options);
   return {{"enabled", str(p.enabled, "")},
           {"opt_level", p.opt_level},
           {"cast_model_type", text_of(p.cast_model_type)},
           {"patch_functions", str(p.casts_ops(), "")},
-          {"keep_batchnorm_fp32", text_of(p.keep_batchnorm_fp32)},
+          {"keep_batchnorm_fp32", p.keep_batchnorm_fp32 ? str(p.keeps_batchnorm(), "") : "unset"},
           {"master_weights", text_of(p.master_weights)},
           {"loss_scale", scale_text(p.scale())}};
 }
 
-std::vector<std::pair<std::string, std::string>> further_texts(const Options& p) {
+std::vector<std::pair<std::string, std::string>> further_texts(const Options& options) {
+  const Options p = resolve(options);
   return {{"cast_model_outputs", text_of(p.cast_model_outputs)},
           {"num_losses", str(p.num_losses)},
           {"min_loss_scale", text_of(p.min_loss_scale)},
@@ -271,7 +269,8 @@ std::string gain_text(const Options& p, Device device) {
 
 }  // namespace
 
-std::string headline(const Options& resolved, Device device) {
+std::string headline(const Options& options, Device device) {
+  const Options resolved = resolve(options);
   std::string out = str("amp ", resolved.level().name, " on ", device, ": ", resolved.level().text,
                         gain_text(resolved, device));
   const Options of_level = defaults_of(resolved.level());

@@ -103,7 +103,10 @@ struct Options {
   /** True if ops cast their inputs according to their tags. */
   bool casts_ops() const { return patch_functions.value_or(false); }
   /** True if batch norms of a converted model stay f32. */
-  bool keeps_batchnorm() const { return keep_batchnorm_fp32 && *keep_batchnorm_fp32->on(); }
+  bool keeps_batchnorm() const {
+    return keep_batchnorm_fp32 &&
+           keep_batchnorm_fp32->on().value_or(keep_batchnorm_fp32->text() == "True");
+  }
   /** True if 16-bit parameters get f32 masters. */
   bool masters() const { return master_weights.value_or(false); }
   /** True for dynamic loss scaling. */
@@ -125,20 +128,22 @@ MZ_API Options resolve(const Options& options);
 /** Returns a level's defaults, without any override. */
 MZ_API Options defaults_of(const Level& level);
 
+// Functions of options resolve them first, and throw as resolve() does.
+
 /** Returns the line that initialize prints at verbosity 1: the level, what it does on a device, and
  *  the options that are not the level's. Requires enabled options. */
-MZ_API std::string headline(const Options& resolved, Device device);
+MZ_API std::string headline(const Options& options, Device device);
 /** Returns the level and a table of the options that it decides, after overrides. Requires enabled
  *  options. */
-MZ_API std::string explanation(const Options& resolved);
+MZ_API std::string explanation(const Options& options);
 
 /** Returns names and values of the options that a level decides, as explanation() prints them.
  *  Requires enabled options. */
-MZ_API std::vector<std::pair<std::string, std::string>> property_texts(const Options& resolved);
+MZ_API std::vector<std::pair<std::string, std::string>> property_texts(const Options& options);
 /** Returns names and values of the other options that the numbers of a training depend on. */
-MZ_API std::vector<std::pair<std::string, std::string>> further_texts(const Options& resolved);
+MZ_API std::vector<std::pair<std::string, std::string>> further_texts(const Options& options);
 /** Returns all of these by name; of disabled options only that they are. */
-MZ_API std::map<std::string, std::string> texts_of(const Options& resolved);
+MZ_API std::map<std::string, std::string> texts_of(const Options& options);
 /** The differences between two texts_of(), and what they do to a state that was saved before. */
 struct OptionChanges {
   std::string text;           // `loss_scale was "dynamic" and is "1.0" now`; empty if equal
@@ -150,7 +155,7 @@ MZ_API OptionChanges option_changes(std::map<std::string, std::string> was,
                                     std::map<std::string, std::string> is);
 /** Returns what differs from the level's defaults: "Overrides: loss_scale = 128.0, level says
  *  dynamic", or "Overrides: none". */
-MZ_API std::string overrides_text(const Options& resolved);
+MZ_API std::string overrides_text(const Options& options);
 
 /** Formats a loss scale: the shortest decimal with at least one fractional digit, or "dynamic". */
 MZ_API std::string scale_text(double scale);

@@ -42,7 +42,7 @@ ScaleState initial_state(const Options& options) {
 
 }  // namespace
 
-LossScaler::LossScaler(const Options& options) : LossScaler(initial_state(options)) {}
+LossScaler::LossScaler(const Options& options) : LossScaler(initial_state(resolve(options))) {}
 
 LossScaler::LossScaler(const ScaleState& state) {
   check(state);

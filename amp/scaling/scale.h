@@ -103,7 +103,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
  public:
   static constexpr std::size_t kEvents = 256;  // greatest number of events()
 
-  /** Takes the loss scale and its bounds from the result of resolve(). */
+  /** Takes the loss scale and its bounds from resolve(options). Errors: as resolve(). */
   explicit LossScaler(const Options& options);
   /** Takes any rule and counters. Errors: as check(). */
   explicit LossScaler(const ScaleState& state);

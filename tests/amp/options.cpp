@@ -49,8 +49,11 @@ TEST_CASE("levels come with their defaults") {
     CHECK(p.master_weights == of.master_weights);
     CHECK(p.scale() == of.loss_scale);
     CHECK(p.dynamic() == (of.loss_scale == amp::kDynamic));
-    // The result can be resolved again.
+    // The result can be resolved again, and what takes options resolves them.
     CHECK(amp::texts_of(amp::resolve(p)) == amp::texts_of(p));
+    CHECK(amp::texts_of(at(level)) == amp::texts_of(p));
+    CHECK(amp::headline(at(level), cpu) == amp::headline(p, cpu));
+    CHECK(amp::LossScaler(at(level)).loss_scale() == amp::LossScaler(p).loss_scale());
     CHECK(p.num_losses == 1);
     CHECK(p.max_loss_scale == 16777216);
   }
