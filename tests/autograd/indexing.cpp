@@ -67,6 +67,7 @@ TEST_CASE("joining rejects mismatched operands") {
 
 TEST_CASE("an index out of range is reported with position and value before anything is written") {
   const Tensor x = counting({3, 4}), before = x.clone();
+  const std::uint32_t version = x.version();
   CHECK_THROWS_WITH_AS_TEXT(gather(x, 0, ints({0, 2, 3, 9}, {2, 2})), IndexError,
                             "gather: index out of range; got 3 at index[1,0] into dimension 0 of "
                             "f32[3,4]@cpu, expected 0..2");
@@ -86,7 +87,7 @@ TEST_CASE("an index out of range is reported with position and value before anyt
   CHECK_THROWS_AS(index_put_(x, {ints({0, 3})}, ones({4})), IndexError);
   CHECK_THROWS_AS(index_put_(x, {ints({0, 3})}, ones({4}), {.accumulate = true}), IndexError);
   CHECK(same_values(x, before));
-  CHECK(x.version() == 0);
+  CHECK(x.version() == version);
   CHECK_THROWS_WITH_AS_TEXT(gather(zeros({0, 2}), 0, ints({0, 0}, {1, 2})), IndexError,
                             "the dimension is empty");
   CHECK_THROWS_AS(index_select(x, 0, ints({std::numeric_limits<double>::infinity()})), IndexError);

@@ -1,10 +1,7 @@
 // A process that was started alone: everything works, and nothing is loaded or allocated.
 #include <mezzo.h>
-#include <time.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 
 #include "../support/catch.h"
@@ -14,28 +11,6 @@
 using namespace mezzo;
 
 namespace {
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/** Returns the least CPU time of the first comm::init() of a process, in seconds, over several
- *  processes that run the case [.init] below: other programs disturb the caches. */
-double first_init_seconds() {
-  double least = 1;
-  for (int process = 0; process < 5; ++process) {
-    FILE* const output = popen("exec /proc/$PPID/exe '[.init]'", "r");
-    REQUIRE(output);
-    char line[200];
-    double spent = 1;
-    while (std::fgets(line, sizeof line, output))
-      if (std::sscanf(line, "comm::init: %lf s", &spent) == 1) least = std::min(least, spent);
-    CHECK(pclose(output) == 0);
-  }
-  return least;
-}
 
 int threads() {
   std::ifstream status("/proc/self/status");
@@ -51,15 +26,8 @@ std::string mapped_libraries() {
 
 }  // namespace
 
-TEST_CASE("the time of comm::init()", "[.init]") {
-  const double start = cpu_seconds();
-  comm::init();
-  std::printf("comm::init: %.9f s\n", cpu_seconds() - start);
-}
-
 TEST_CASE("a world of one loads, starts and allocates nothing", "[alone]") {
   const Tensor x = full({4}, 3.0), out = full({4}, 0.0);
-  const double spent = first_init_seconds();
   const int threads_before = threads();
   const long before = count_new();
   const comm::World world = comm::init();
@@ -82,7 +50,6 @@ TEST_CASE("a world of one loads, starts and allocates nothing", "[alone]") {
   CHECK(threads() == threads_before);
   CHECK(mapped_libraries().find("libmpi") == std::string::npos);
   CHECK(mapped_libraries().find("mezzo-mpi") == std::string::npos);
-  CHECK(spent < 50e-6);
   CHECK(sum == 3.0);
   CHECK(max == 2.0);
   CHECK(x.to_vector<float>() == std::vector<float>{3, 3, 3, 3});
