@@ -81,9 +81,7 @@ fi
 # shellcheck disable=SC2086
 [ $# -gt 0 ] && [ -z "$targets" ] || build $build $targets || exit
 built=$SECONDS
-# One more test than cores: some of them wait for other programs.
-"$MESON" test -C $build --no-rebuild --print-errorlogs --num-processes $(($(nproc) + 1)) \
-  "${selection[@]}"
+"$MESON" test -C $build --no-rebuild --print-errorlogs "${selection[@]}"
 [ -f "$log" ] || { disk_is_full; exit 1; }
 tallied=yes
 "$PYTHON" tests/tally.py --build-seconds $((built - start)) "$log"
