@@ -12,6 +12,7 @@ namespace edges {
 
 using namespace mezzo;
 using cases::test_device;
+using testing::values;
 
 using Values = std::vector<double>;
 
@@ -21,8 +22,6 @@ inline Tensor made(const Values& values, DType dtype = f32) {
 inline Tensor made(const Values& values, const Shape& shape, DType dtype = f32) {
   return tensor(values, shape, {.dtype = dtype, .device = test_device()});
 }
-
-inline Values values(const Tensor& x) { return x.detach().to(cpu).to_vector<double>(); }
 
 /** Checks values to a relative error. */
 inline void check_near(const Tensor& x, const Values& expected, double error = 1e-5) {
