@@ -40,7 +40,7 @@ Tensor Linear::forward(const Tensor& x) const { return linear(x, weight_, bias_)
 Tensor mlp(const Tensor& x, const std::vector<Linear>& layers, const MlpOptions& options) {
   std::vector<Tensor> weights, biases;
   for (const Linear& layer : layers) {
-    detail::check_not_replaced(layer.state());
+    detail::check_caller(layer.state());
     weights.push_back(layer.weight());
     biases.push_back(layer.bias());
   }

@@ -134,8 +134,7 @@ auto hooked_call(Self& self, const ModuleState& state, std::index_sequence<I...>
 
 template <class Self, class... Args>
 auto call(Self& self, const ModuleState& state, Args&&... args) {
-  if (needs_check(state)) check_call(state);
-  const ModulePathScope path(state.name);
+  const ModuleCall scope(state);
   if (!state.forward_pre_hooks.empty() || !state.forward_hooks.empty()) [[unlikely]]
     return hooked_call(self, state, std::index_sequence_for<Args...>{},
                        std::forward<Args>(args)...);
@@ -155,19 +154,19 @@ auto call(Self& self, const ModuleState& state, Args&&... args) {
 template <class Derived> class Model : public Module {
  public:
   /** Constructs a new module of the type Derived, in training mode. */
-  Model() : Module(detail::type_name<Derived>()) { record_object(object_size()); }
+  Model() : Module(detail::type_name<Derived>()) {}
   /** Constructs another handle to the same module. */
-  Model(const Model& other) : Module(other) {
-    place_.type = other.place_.type;
-    record_object();
-  }
-  ~Model() { clear_object(); }
-  /** Rebinds the handle to another module. Errors: as Module::operator=. */
-  Model& operator=(const Model& other) & {
-    if (this == &other) return *this;
+  Model(const Model& other) noexcept = default;
+  /** Makes a layer's handle refer to another layer, such as in a constructor:
+   *  `fc = add("fc", nn::Linear{8, 3})`. Does not compile for nets, the classes of a program.
+   *  Errors: StateError for a handle to a layer that a net has added, because parameters() and
+   *  save() would still use that one, and for a layer with children; replace() changes both. */
+  Model& operator=(const Model& other) {
+    static_assert(detail::type_name<Derived>().starts_with("mezzo::"),
+                  "a net is not assigned: construct another handle, or exchange the layers, "
+                  "net.replace(net.layer, nn::Linear{8, 3})");
+    detail::check_assigned(*this, other);
     Module::operator=(other);
-    if (!place_.type) place_.type = other.place_.type;
-    record_object();
     return *this;
   }
 
@@ -192,15 +191,6 @@ template <class Derived> class Model : public Module {
   requires(!ForwardTakes<const Derived, Args...> && ForwardTakes<Derived, Args...>)
   auto operator()(Args&&... args) {
     return detail::call(static_cast<Derived&>(*this), state(), std::forward<Args>(args)...);
-  }
-
- private:
-  /** Returns the number of bytes from the handle to the end of the object. */
-  std::size_t object_size() const {
-    const auto* begin = reinterpret_cast<const std::byte*>(static_cast<const Module*>(this));
-    const auto* end =
-        reinterpret_cast<const std::byte*>(static_cast<const Derived*>(this)) + sizeof(Derived);
-    return static_cast<std::size_t>(end - begin);
   }
 };
 

@@ -7,7 +7,6 @@
 #include "../tensor/core/dispatch.h"
 #include "../tensor/text/did_you_mean.h"
 #include "../tensor/text/text.h"
-#include "member_table.h"
 #include "rebind.h"
 #include "walk.h"
 
@@ -61,7 +60,7 @@ std::vector<NamedTensor> collect(const Module& root, std::vector<NamedTensor> Mo
   return out;
 }
 
-/** Returns the parameters of a tree, each once. Unlike parameters(), logs nothing. */
+/** Returns the parameters of a tree, each once. */
 std::vector<Tensor> parameters_of(const Module& root) {
   std::vector<Tensor> out;
   std::unordered_set<const TensorImpl*> seen;
@@ -173,6 +172,53 @@ void Module::add_child(std::string_view name, const Module& member) {
   member.count_as_child(std::move(own_name));
 }
 
+void detail::check_assigned(const Module& handle, const Module& other) {
+  const ModuleState& state = handle.state();
+  const bool is_member = state.registrations.load(std::memory_order_relaxed) > 0;
+  if (handle.is_same(other) || (!is_member && (state.container || state.children.empty()))) return;
+  fail<StateError>(
+      "operator=",
+      {.what = is_member ? "a layer of a net is not assigned: parameters() and save() would not "
+                           "change"
+                         : "a layer with children is not assigned",
+       .got = str("another ", other.kind(), " for ", is_member ? str("\"", state.name, "\" ") : "",
+                  described(state)),
+       .hint = is_member ? "use net.replace(net.layer, ...)" : "construct another handle"});
+}
+
+void Module::replace_child(std::string_view name, const Module& member) {
+  const std::size_t* at = state_->names.find(NameKind::child, name);
+  if (!at) detail::refuse_member("replace", *this, name);
+  Module& child = state_->children[*at].module;
+  if (child.is_same(member)) return;
+  check_no_cycle("replace", name, member);
+  if (child.attached_to())
+    fail<StateError>("replace", {.what = "mixed precision is attached to the old module",
+                                 .got = str("\"", name, "\" ", child.kind(), " under a session"),
+                                 .hint = "replace before amp::initialize, or close the session"});
+  std::string own_name(name);
+  const Module old = child;
+  record_late(old, name, member, "replace");
+  child.state_ = member.state_;
+  member.count_as_child(std::move(own_name));
+  old.state_->replaced = old.state_->registrations.fetch_sub(1, std::memory_order_relaxed) == 1;
+}
+
+void Module::replace_children(const Module& member, const Module& module) {
+  if (member.is_same(module)) return;
+  bool is_child = false;
+  for (const NamedModule& child : state_->children)
+    if (child.module.is_same(member)) {
+      is_child = true;
+      replace_child(child.name, module);
+    }
+  const auto is_module = [&](const NamedModule& child) { return child.module.is_same(module); };
+  if (!is_child && std::none_of(state_->children.begin(), state_->children.end(), is_module))
+    fail<ValueError>("replace", {.what = str("the layer is no child of this ", kind()),
+                                 .got = detail::described(*member.state_),
+                                 .hint = "call replace() of the module that has added it"});
+}
+
 void Module::record_late(const Module& earlier, std::string_view name, const Module& later,
                          std::string_view call) {
   if (!is_held()) return;
@@ -191,9 +237,6 @@ void Module::count_as_child(std::string name) const noexcept {
 ModuleState::~ModuleState() {
   for (const NamedModule& child : children)
     child.module.state().registrations.fetch_sub(1, std::memory_order_relaxed);
-  if (!members) return;
-  const std::lock_guard lock(members->handles->mutex);
-  members->module = nullptr;
 }
 
 void destroy(ModuleState* module) {
@@ -253,23 +296,14 @@ const Module& Module::train(bool on) const {
   return *this;
 }
 
-void Module::report_unadded_below(const Module& root) {
-  detail::walk(root,
-               [](const std::string&, const Module& module) { report_unadded(module.state()); });
-}
-
 std::vector<NamedTensor> Module::named_parameters() const {
-  report_unadded_below(*this);
   return collect(*this, &ModuleState::parameters);
 }
 std::vector<NamedTensor> Module::named_buffers() const {
   return collect(*this, &ModuleState::buffers);
 }
 
-std::vector<Tensor> Module::parameters() const {
-  report_unadded_below(*this);
-  return parameters_of(*this);
-}
+std::vector<Tensor> Module::parameters() const { return parameters_of(*this); }
 
 Tensor Module::parameter(std::string_view path) const {
   return find(*this, &ModuleState::parameters, NameKind::parameter, path);

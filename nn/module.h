@@ -15,7 +15,6 @@
 #include "../tensor/core/tensor.h"
 #include "amp_hooks.h"
 #include "call_hooks.h"
-#include "member.h"
 #include "name_index.h"
 #include "state_dict.h"
 
@@ -60,8 +59,10 @@ struct ModuleState;
 class Module;
 
 namespace detail {
-/** Calls check_not_replaced() and logs the members of a net that were not added to it, once. */
-MZ_API void check_call(const ModuleState& module);
+template <class M>
+concept IsModule = std::derived_from<std::remove_cvref_t<M>, Module>;
+/** Checks an assignment to a layer's handle. Errors: StateError. */
+MZ_API void check_assigned(const Module& handle, const Module& other);
 }  // namespace detail
 
 /** A parameter or buffer and its name. In lists of a whole tree the name is dotted. */
@@ -79,18 +80,11 @@ struct NamedModule;
 class MZ_API Module {
  public:
   // No move: a moved-from handle would refer to no module. Copying a handle copies a pointer.
+  // No handle knows its address, or whether it is a member of a net.
   /** Constructs another handle to the same module. */
-  Module(const Module& other) : state_(other.state_) {
-    if (other.place_.kind != detail::HandleKind::plain) set_place_from(other);
-  }
-  ~Module() {
-    if (place_.is_listed()) clear_place();
-  }
-  /** Rebinds this handle to another module. Assigning a net assigns all its members. Elements of a
-   *  container can be swapped and moved.
-   *  Errors: StateError for a handle that is a registered member of a net, because parameters() and
-   *  save() would still use the old module; replace() changes both. */
-  Module& operator=(const Module& other) &;
+  Module(const Module& other) noexcept = default;
+  /** Makes a handle of type Module refer to another module. For other handles: Model. */
+  Module& operator=(const Module& other) noexcept = default;
 
   // ---- identity ---------------------------------------------------------------------------------
   /** Returns the type's name without namespaces, such as "Linear". */
@@ -121,16 +115,30 @@ class MZ_API Module {
                   "add_parameter() or add_buffer() for a tensor");
     return std::forward<M>(member);
   }
-  /** Replaces the child `name` by another module, rebinds the members that were handles to it, and
-   *  returns the new module: `net.replace("head", nn::Linear{16, 3})`. A handle that the net stores
-   *  in a standard container must be assigned the result:
-   *  `net.layers[1] = net.replace("1", nn::Linear{16, 3})`. Optimizers constructed earlier still
-   *  hold the old parameters.
-   *  Errors: ValueError for an unknown name, for a module that contains this one, and for a member
-   *  handle of another type; StateError while mixed precision is attached to the old module. */
-  template <detail::IsModule M> std::remove_cvref_t<M> replace(std::string_view name, M&& member) {
+  /** Replaces a child by another module. `member` is the net's handle to the child, and refers to
+   *  the new module afterwards: `net.replace(net.head, nn::Linear{16, 3})`. The new module gets all
+   *  names that the child has in this module. Returns `member`.
+   *  A net that calls another handle to the old module, such as that of a copy of the net, throws
+   *  StateError: call replace() with this handle and the new module, too. Optimizers constructed
+   *  earlier still hold the old parameters.
+   *  Errors: ValueError if neither `member` nor `module` is a child of this module, and for a
+   * module that contains this one; StateError while mixed precision is attached to the old module,
+   * and for a container. */
+  template <class M>
+  requires(detail::IsModule<M> && !std::is_const_v<M> && !std::same_as<M, Module>)
+  M& replace(M& member, const std::type_identity_t<M>& module) {
     check_no_container("replace");
-    return replace_member(name, std::forward<M>(member));
+    replace_children(member, module);
+    if (!member.is_same(module)) refer_to(member, module);
+    return member;
+  }
+  /** Does not compile: members of a net are not replaced by name. */
+  template <class M> M& replace(std::string_view, M&& member) {
+    static_assert(
+        !detail::IsModule<M>,
+        "replace() takes the member itself: net.replace(net.head, nn::Linear{8, 3}); only "
+        "containers replace by name");
+    return member;
   }
   /** Registers a trained leaf, sets its requires_grad flag, and returns it. The same tensor may be
    *  a parameter of several modules. Errors: ValueError for the name, DtypeError for integers,
@@ -276,32 +284,28 @@ class MZ_API Module {
   /** Marks this module as a container. Its members can be added and replaced through the
    *  container's own type only. */
   void set_container();
-  /** Marks this module as one that computes something else in training mode. A net that holds it
-   *  without add() gets the warning for such members even if it has no tensors. */
+  /** Marks this module as one that computes something else in training mode. A net that calls it
+   *  without add() is logged even if it has no tensors. */
   void set_uses_mode();
   /** Implements add(), also for containers. */
   template <class M> std::remove_cvref_t<M> add_member(std::string_view name, M&& member) {
-    using Type = std::remove_cvref_t<M>;
     add_child(name, member);
-    if constexpr (std::is_lvalue_reference_v<M> && !std::is_const_v<std::remove_reference_t<M>>)
-      static_cast<Module&>(member).become_member(*this, name, detail::handle_type<Type>());
-    return returning_copy(Type(std::forward<M>(member)), *this, name);
+    return std::forward<M>(member);
   }
-  /** Implements replace(), also for containers. */
-  template <class M> std::remove_cvref_t<M> replace_member(std::string_view name, M&& member) {
-    using Type = std::remove_cvref_t<M>;
-    replace_child(name, member, detail::handle_type<Type>());
-    return returning_copy(Type(std::forward<M>(member)), *this, name);
-  }
-  /** Makes an element of a container's list a member, which only replace() can change. */
-  template <class M> void pin(std::string_view name, M& element) const {
-    static_cast<Module&>(element).become_element(*this, name, detail::handle_type<M>());
+  /** Implements replace() of a container, whose own handle to the child is not changed. Errors: as
+   *  replace(), and ValueError for an unknown name. */
+  void replace_child(std::string_view name, const Module& member);
+  /** Makes a handle refer to another module of its type. */
+  template <class M> static void refer_to(M& handle, const M& module) {
+    M copy(module);  // `module` may be a part of what the handle holds
+    const auto move = [&]() noexcept {
+      std::destroy_at(&handle);
+      std::construct_at(&handle, std::move(copy));
+    };
+    move();
   }
 
  private:
-  template <class Derived> friend class Model;
-  friend void detail::check_call(const ModuleState& module);
-
   void check_no_container(const char* call) const;
   void check_no_cycle(const char* call, std::string_view name, const Module& member) const;
   void add_child(std::string_view name, const Module& member);
@@ -309,35 +313,9 @@ class MZ_API Module {
   /** Records the parameters of `later` for optimizers that hold those of `earlier`. */
   static void record_late(const Module& earlier, std::string_view name, const Module& later,
                           std::string_view call);
-  void replace_child(std::string_view name, const Module& member, const detail::HandleType& type);
-
-  /** Returns `member` marked as the result of add(), so that the caller's copy of it becomes a
-   *  member or a result of `owner`. */
-  template <class M> static M returning_copy(M member, const Module& owner, std::string_view name) {
-    static_cast<Module&>(member).mark_returning(owner, name, detail::handle_type<M>());
-    return member;
-  }
-
-  // Bookkeeping of member handles (member.cpp).
-  void mark_returning(const Module& owner, std::string_view name, const detail::HandleType& type);
-  void become_member(const Module& owner, std::string_view name, const detail::HandleType& type);
-  void become_element(const Module& owner, std::string_view name, const detail::HandleType& type);
-  void set_place_from(const Module& other);
-  void clear_place();
-  std::ptrdiff_t member_offset_from(const Module& other) const;
-  bool may_be_assigned(const Module& other) const;
-  std::vector<Module*> members_named(std::string_view name, const Module& child) const;
-  void record_object(std::size_t size);
-  void record_object();
-  void clear_object() const;
-  static void report_unadded(const ModuleState& net);
-  static void report_unadded_below(const Module& root);
-  void find_owner();
-  void set_listed(detail::HandleKind kind, const Ref<detail::MemberTable>& table,
-                  std::ptrdiff_t offset, std::size_t child);
+  void replace_children(const Module& member, const Module& module);
 
   Ref<ModuleState> state_;
-  detail::HandlePlace place_;
 };
 
 /** A module and its name. In lists of a whole tree the name is dotted. */
@@ -364,11 +342,9 @@ struct MZ_API ModuleState final : RefCounted {
   bool container = false;   // members are added and replaced by the container's own type only
   bool replaced = false;    // replaced by replace(), and without a parent
   bool uses_mode = false;   // computes something else in training mode
-  std::atomic<detail::Unadded> unadded{detail::Unadded::none};  // members that were not added
   std::atomic<std::int32_t> registrations{0};  // number of registrations as a child
-  std::atomic<const void*> object{nullptr};    // handle last constructed, copied to or assigned
-  std::size_t object_size = 0;                 // bytes from `object` to the end of its net
-  Ref<detail::MemberTable> members;            // null before the first child is added
+  /** Modules that its calls logged because they were not added to it. */
+  mutable std::vector<std::string> logged_unadded;
   ModuleState* next_destroyed = nullptr;       // link in the list of pending destructions
   bool training = true;                        // training mode; off: evaluation mode
   bool keeps_f32_under_amp = false;            // affine batch norm
@@ -387,12 +363,31 @@ struct MZ_API ModuleState final : RefCounted {
 MZ_API void destroy(ModuleState* module);
 
 namespace detail {
-/** Throws StateError if a net calls a module that was replaced. */
-MZ_API void check_not_replaced(const ModuleState& module);
-/** Returns true if check_call() has something to do. */
-inline bool needs_check(const ModuleState& module) {
-  return module.replaced || module.unadded.load(std::memory_order_relaxed) == Unadded::unchecked;
-}
+/** Returns a module's kind and settings, such as "Linear(4, 1)". */
+MZ_API std::string described(const ModuleState& module);
+/** Checks that a module is called by no other module, or by one whose tree may contain it. Errors:
+ *  StateError for a module that was replaced. Logs a module that no module has added and that has
+ *  trained parameters, or computes something else in training mode; once for each net that calls
+ *  it. */
+MZ_API void check_caller(const ModuleState& module);
+
+/** The call of a module on this thread. */
+class MZ_API ModuleCall {
+ public:
+  /** Begins the call. Errors: as check_caller(). */
+  explicit ModuleCall(const ModuleState& module);
+  ~ModuleCall();
+  ModuleCall(const ModuleCall&) = delete;
+  ModuleCall& operator=(const ModuleCall&) = delete;
+
+ private:
+  friend MZ_API void check_caller(const ModuleState& module);
+
+  const ModuleState& module_;
+  const ModuleCall* caller_;
+  ModulePathScope path_;
+};
+
 /** Throws ValueError for an unknown child name, with the nearest names. */
 [[noreturn]] MZ_API void refuse_member(std::string_view op, const Module& module,
                                        std::string_view name);

@@ -92,8 +92,7 @@ Tensor BatchNormLayer<Derived, kLeastRank, kMostRank>::with_relu(const Tensor& x
                                                                  const Tensor& residual) const {
   if (!this->wraps_calls() && !group() && detail::batch_norm_relu_may_fuse() &&
       fits_with_relu(x, residual)) {
-    detail::check_not_replaced(this->state());
-    const ModulePathScope path(this->state().name);
+    const detail::ModuleCall call(this->state());
     return mezzo::batch_norm_relu(x, options_for(x), residual);
   }
   const Tensor y = static_cast<const Derived&>(*this)(x);
@@ -135,8 +134,7 @@ SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& branch) const {
     const Tensor sum = x + branch;
     return {sum, (*this)(sum)};
   }
-  detail::check_not_replaced(state());
-  const ModulePathScope path(state().name);
+  const detail::ModuleCall call(state());
   auto results = apply_all<op::AddLayerNorm>({shape_, eps_}, x, branch, weight_, bias_);
   return {std::move(results[0]), std::move(results[1])};
 }

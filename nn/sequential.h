@@ -1,7 +1,8 @@
 // Containers: Sequential calls its members in order; ModuleList and ModuleDict only hold them.
 #pragma once
 
-#include <deque>
+#include <cstddef>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,41 @@ concept TensorToTensor = std::derived_from<M, Module> && ForwardTakes<M, const T
 namespace detail {
 /** Throws IndexError for a member of a list of `size` modules. */
 [[noreturn]] MZ_API void refuse_index(std::string_view kind, std::int64_t index, std::size_t size);
+
+/** A list whose elements keep their addresses. A std::deque would be as good, but costs each
+ * program 1.5 MB of the compiler's memory. */
+template <class T> using Elements = std::vector<std::unique_ptr<T>>;
+
+/** An iterator over Elements. */
+template <class T> class ElementIterator {
+ public:
+  using iterator_category = std::bidirectional_iterator_tag;
+  using difference_type = std::ptrdiff_t;
+  using value_type = T;
+  using pointer = T*;
+  using reference = T&;
+
+  ElementIterator() = default;
+  explicit ElementIterator(const std::unique_ptr<T>* at) : at_(at) {}
+  T& operator*() const { return **at_; }
+  T* operator->() const { return at_->get(); }
+  ElementIterator& operator++() { return ++at_, *this; }
+  ElementIterator& operator--() { return --at_, *this; }
+  ElementIterator operator++(int) { return ElementIterator(at_++); }
+  ElementIterator operator--(int) { return ElementIterator(at_--); }
+  bool operator==(const ElementIterator&) const = default;
+
+ private:
+  const std::unique_ptr<T>* at_ = nullptr;
+};
+
+/** Returns iterators to the first element and behind the last one. */
+template <class T> ElementIterator<T> first_of(const Elements<T>& list) {
+  return ElementIterator<T>(list.data());
+}
+template <class T> ElementIterator<T> end_of(const Elements<T>& list) {
+  return ElementIterator<T>(list.data() + list.size());
+}
 }  // namespace detail
 
 class Linear;
@@ -40,6 +76,10 @@ class MZ_API Sequential : public Model<Sequential> {
  public:
   /** Constructs without members. */
   Sequential();
+  /** Constructs another handle to the same container; the other one is not moved from. */
+  Sequential(const Sequential&) = default;
+  /** As Model::operator=. */
+  Sequential& operator=(const Sequential&) = default;
   /** Constructs from members, named 0, 1, .... A single Sequential in braces is copied, by the
    *  rules of C++. Use push_back() to nest one. */
   template <TensorToTensor First, TensorToTensor... Rest>
@@ -81,9 +121,9 @@ class MZ_API Sequential : public Model<Sequential> {
   requires TensorToTensor<std::remove_cvref_t<M>>
   std::remove_cvref_t<M> replace(std::string_view name, M&& member) {
     auto call = std::make_unique<Holder<std::remove_cvref_t<M>>>(member);
-    auto replaced = replace_member(name, std::forward<M>(member));
+    replace_child(name, member);
     set_call(name, std::move(call));
-    return replaced;
+    return std::forward<M>(member);
   }
 
   /** Returns the number of members. */
@@ -135,12 +175,16 @@ class MZ_API Sequential : public Model<Sequential> {
   Shared<Calls> calls_;  // shared by all handles, like the list of children
 };
 
-/** A list of modules of one type, named 0, 1, .... It has no forward. Elements can be swapped;
- *  replace() changes one. */
+/** A list of modules of one type, named 0, 1, .... It has no forward. replace() changes an
+ *  element. */
 template <std::derived_from<Module> M> class ModuleList : public Model<ModuleList<M>> {
  public:
   /** Constructs without members. */
   ModuleList() { this->set_container(); }
+  /** Constructs another handle to the same list; the other one is not moved from. */
+  ModuleList(const ModuleList&) = default;
+  /** As Model::operator=. */
+  ModuleList& operator=(const ModuleList&) = default;
   /** Constructs from members, named 0, 1, .... */
   explicit ModuleList(std::vector<M> members) : ModuleList() {
     for (M& member : members) push_back(std::move(member));
@@ -150,19 +194,20 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
   void push_back(M member) { add(std::to_string(members_->size()), std::move(member)); }
   /** Appends a member under `name` and returns it. Errors: as Module::add. */
   M add(std::string_view name, M member) {
-    members_->push_back(member);
+    members_->push_back(std::make_unique<M>(member));
     try {
       this->add_member(name, member);
     } catch (...) {
       members_->pop_back();
       throw;
     }
-    this->pin(name, members_->back());
     return member;
   }
   /** Replaces the member `name` and returns the new one. Errors: as Module::replace. */
   M replace(std::string_view name, M member) {
-    return this->replace_member(name, std::move(member));
+    this->replace_child(name, member);
+    this->refer_to(*(*members_)[*this->state().names.find(detail::NameKind::child, name)], member);
+    return member;
   }
 
   /** Returns the number of members. */
@@ -171,20 +216,19 @@ template <std::derived_from<Module> M> class ModuleList : public Model<ModuleLis
   M& operator[](std::size_t index) const {
     if (index >= size())
       detail::refuse_index("ModuleList", static_cast<std::int64_t>(index), size());
-    return (*members_)[index];
+    return *(*members_)[index];
   }
   /** Returns an iterator over the members, as M&, in order of insertion. */
-  auto begin() const { return members_->begin(); }
+  auto begin() const { return detail::first_of(*members_); }
   /** Returns the end of the members. */
-  auto end() const { return members_->end(); }
+  auto end() const { return detail::end_of(*members_); }
 
  private:
-  // A deque, because member handles must keep their addresses.
-  Shared<std::deque<M>> members_ = std::make_shared<std::deque<M>>();
+  Shared<detail::Elements<M>> members_ = std::make_shared<detail::Elements<M>>();
 };
 
-/** Modules of one type by name, in order of insertion. It has no forward. Elements can be swapped;
- *  replace() changes one. */
+/** Modules of one type by name, in order of insertion. It has no forward. replace() changes an
+ *  element. */
 template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDict<M>> {
  public:
   /** A name and a module. */
@@ -192,6 +236,10 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
 
   /** Constructs without members. */
   ModuleDict() { this->set_container(); }
+  /** Constructs another handle to the same modules; the other one is not moved from. */
+  ModuleDict(const ModuleDict&) = default;
+  /** As Model::operator=. */
+  ModuleDict& operator=(const ModuleDict&) = default;
   /** Constructs from entries, in their order. Errors: as insert(). */
   explicit ModuleDict(std::vector<Entry> members) : ModuleDict() {
     for (Entry& member : members) insert(member.first, std::move(member.second));
@@ -202,19 +250,20 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
   void insert(std::string_view name, M member) { add(name, std::move(member)); }
   /** Inserts a member under `name` and returns it. Errors: as Module::add. */
   M add(std::string_view name, M member) {
-    members_->emplace_back(std::string(name), member);
+    members_->push_back(std::make_unique<Entry>(std::string(name), member));
     try {
       this->add_member(name, member);
     } catch (...) {
       members_->pop_back();
       throw;
     }
-    this->pin(name, members_->back().second);
     return member;
   }
   /** Replaces the member `name` and returns the new one. Errors: as Module::replace. */
   M replace(std::string_view name, M member) {
-    return this->replace_member(name, std::move(member));
+    this->replace_child(name, member);
+    this->refer_to(*find(name), member);
+    return member;
   }
 
   /** Returns the number of members. */
@@ -227,18 +276,17 @@ template <std::derived_from<Module> M> class ModuleDict : public Model<ModuleDic
     detail::refuse_member(this->kind(), *this, name);
   }
   /** Returns an iterator over the entries, in order of insertion. */
-  auto begin() const { return members_->begin(); }
+  auto begin() const { return detail::first_of(*members_); }
   /** Returns the end of the entries. */
-  auto end() const { return members_->end(); }
+  auto end() const { return detail::end_of(*members_); }
 
  private:
   M* find(std::string_view name) const {
     const std::size_t* at = this->state().names.find(detail::NameKind::child, name);
-    return at ? &(*members_)[*at].second : nullptr;
+    return at ? &(*members_)[*at]->second : nullptr;
   }
 
-  // A deque, because member handles must keep their addresses.
-  Shared<std::deque<Entry>> members_ = std::make_shared<std::deque<Entry>>();
+  Shared<detail::Elements<Entry>> members_ = std::make_shared<detail::Elements<Entry>>();
 };
 
 }  // namespace mezzo::nn

@@ -133,7 +133,7 @@ int train(const Options& o) {
   const Task task = o.data.empty() ? digits(o) : photos(o);
 
   ResNet net = net_with(task.weights, std::stoi(o.depth));
-  net.replace("fc", nn::Linear{net.fc.weight().size(1), task.classes});
+  net.replace(net.fc, nn::Linear{net.fc.weight().size(1), task.classes});
   net.to(device);
   const std::vector<nn::Module> frozen = frozen_parts(net, o.freeze);
   optim::SGD optimizer(groups(net, o));

@@ -44,7 +44,7 @@ struct MZ_API ResNet : Model<ResNet> {
   BatchNorm2d bn1;
   /** layer1 to layer4. */
   std::array<Sequential, 4> stages;
-  /** Last layer; net.replace("fc", nn::Linear{net.fc.weight().size(1), 10}) makes a new head. */
+  /** Last layer; net.replace(net.fc, nn::Linear{net.fc.weight().size(1), 10}) makes a new head. */
   Linear fc;
 
  private:

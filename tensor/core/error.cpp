@@ -57,8 +57,6 @@ ModulePathScope::ModulePathScope(std::string_view name) : name_(name), outer_(in
 
 ModulePathScope::~ModulePathScope() { innermost_scope = outer_; }
 
-bool module_is_executing() { return innermost_scope != nullptr; }
-
 std::string current_module_path() {
   std::string path;
   current_module_path(path);

@@ -99,9 +99,6 @@ class MZ_API ApiScope {
   bool is_outermost_;
 };
 
-/** Returns true inside the call of any module, including modules without a name. */
-MZ_API bool module_is_executing();
-
 /** Processes that work together disagree, one of them failed or does not answer, or the library
  *  that connects them reports an error. It is final: all later calls that communicate throw it
  *  again. */

@@ -286,7 +286,7 @@ TEST_CASE("initialize refuses an optimizer from before replace() and names the p
   const std::string level = GENERATE(from_range(levels::names()));
   Net net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-  net.second = net.replace("second", Affine(8, 4, 1));
+  net.replace(net.second, Affine(8, 4, 1));
   CHECK_THROWS_WITH_AS_TEXT(
       (void)amp::initialize(net, optimizer, quiet(level.c_str())), StateError,
       "amp::initialize: a parameter is in no optimizer; got \"second.weight\" f32[4,8]");

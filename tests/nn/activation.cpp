@@ -62,7 +62,7 @@ TEST_CASE("options of activations are given by name, or the first one alone") {
   CHECK(values(net(x)) == values(elu(x, {.alpha = 0.5})));
   CHECK(str(net).find("act: ELU(alpha 0.5)") != std::string::npos);
   Net other;
-  other.replace("act", nn::ELU{3});
+  other.replace(other.act, nn::ELU{3});
   CHECK(values(other(x)) == values(elu(x, {.alpha = 3})));
   CHECK(other.act.alpha == 3);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <thread>
 
 #include "support.h"
@@ -15,24 +16,25 @@ constexpr int kDepth = 100000;
 
 /** Returns a layer inside `depth` containers, each with a name of one letter. */
 nn::Sequential nest(int depth) {
-  nn::Sequential net{nn::Linear{2, 2}};
+  std::optional<nn::Sequential> net(nn::Linear{2, 2});
   for (int i = 0; i < depth; ++i) {
     nn::Sequential around;
-    around.push_back(net);
-    net = around;
+    around.push_back(*net);
+    net.emplace(around);
   }
-  return net;
+  return *net;
 }
 
 /** Like nest(), built from the outermost container inwards. */
 nn::Sequential nest_from_outside(int depth) {
-  nn::Sequential net, inner = net;
+  const nn::Sequential net;
+  std::optional<nn::Sequential> inner(net);
   for (int i = 0; i < depth; ++i) {
-    nn::Sequential next;
-    inner.push_back(next);
-    inner = next;
+    const nn::Sequential next;
+    inner->push_back(next);
+    inner.emplace(next);
   }
-  inner.push_back(nn::Linear{2, 2});
+  inner->push_back(nn::Linear{2, 2});
   return net;
 }
 
@@ -58,7 +60,8 @@ TEST_CASE("a tree of modules may be of any depth") {
     CHECK(str(net).size() < 100000);
   }
   struct Bare : nn::Model<Bare> {};
-  Bare top, bottom = top;
+  const Bare top;
+  nn::Module bottom = top;
   for (int i = 0; i < kDepth; ++i) bottom = bottom.add("a", Bare{});
   CHECK_THROWS_AS(bottom.add("top", top), ValueError);
 }

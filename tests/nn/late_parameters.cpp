@@ -27,7 +27,7 @@ const std::string kReplaced =
 TEST_CASE("a head that is replaced after the optimizer was made is refused by step()") {
   HeadNet net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-  net.replace("head", nn::Linear{4, 3});
+  net.replace(net.head, nn::Linear{4, 3});
   go_backward(net, net);
   const std::vector<double> before = values(net.body.weight());
   CHECK(error_of<StateError>([&] { optimizer.step(); }) == kReplaced);
@@ -40,7 +40,7 @@ TEST_CASE("a head that is replaced after the optimizer was made is refused by st
 TEST_CASE("each way of training a new head is accepted") {
   HeadNet net;
   optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-  net.replace("head", nn::Linear{4, 3});
+  net.replace(net.head, nn::Linear{4, 3});
   SECTION("by another optimizer") {
     optim::Adam of_head(net.head.parameters());
     go_backward(net, net);
@@ -76,8 +76,8 @@ TEST_CASE("a layer or parameter that is added later, or replaced again, is refus
     CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError, "got \"scale\"");
   }
   SECTION("replace, twice") {
-    net.replace("head", nn::Linear{4, 3});
-    net.replace("head", nn::Linear{4, 5});
+    net.replace(net.head, nn::Linear{4, 3});
+    net.replace(net.head, nn::Linear{4, 5});
     go_backward(net, net);
     CHECK_THROWS_WITH_AS_TEXT(optimizer.step(), StateError, "got \"head.weight\" f32[5,4]");
   }
@@ -93,7 +93,7 @@ TEST_CASE("a layer or parameter that is added later, or replaced again, is refus
 TEST_CASE("LBFGS refuses a replaced head too") {
   HeadNet net;
   optim::LBFGS optimizer(net.parameters());
-  net.replace("head", nn::Linear{4, 3});
+  net.replace(net.head, nn::Linear{4, 3});
   const auto closure = [&] {
     optimizer.zero_grad();
     const Tensor loss = sum(square(net(ones({3, 4}))));
@@ -106,7 +106,7 @@ TEST_CASE("LBFGS refuses a replaced head too") {
 TEST_CASE("parts of nets that no optimizer is meant for are accepted") {
   HeadNet net;
   optim::SGD of_head(net.head.parameters(), {.lr = 0.1});
-  net.replace("body", nn::Linear{4, 4});  // was in no optimizer before either
+  net.replace(net.body, nn::Linear{4, 4});  // was in no optimizer before either
   go_backward(net, net);
   CHECK(of_head.step() == optim::StepResult::stepped);
 
@@ -122,8 +122,8 @@ TEST_CASE("a net and its optimizers release the parameters that were recorded") 
   for (int i = 0; i < 3; ++i) {
     HeadNet net;
     optim::SGD optimizer(net.parameters(), {.lr = 0.1});
-    net.replace("head", nn::Linear{4, 1000});
-    net.replace("head", nn::Linear{4, 2000});
+    net.replace(net.head, nn::Linear{4, 1000});
+    net.replace(net.head, nn::Linear{4, 2000});
   }
   CHECK(current() == before);
 }

@@ -32,7 +32,7 @@ TEST_CASE("a block that starts as the identity passes its input on", "[models]")
 
 TEST_CASE("a ResNet takes a new head for fine-tuning", "[models]") {
   nn::models::ResNet net({.width = 4});
-  net.replace("fc", nn::Linear{32, 5});
+  net.replace(net.fc, nn::Linear{32, 5});
   CHECK(net(rand({2, 3, 32, 32})).shape() == Shape{2, 5});
   CHECK(net.parameter("fc.weight").shape() == Shape{5, 32});
 }
