@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "../autograd/engine.h"
 #include "../tensor/core/dispatch.h"
 #include "../tensor/ops/create.h"
 #include "../tensor/text/text.h"
-#include "engine.h"
 
 namespace mezzo {
 
