@@ -135,8 +135,7 @@ SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& branch) const {
     return {sum, (*this)(sum)};
   }
   const detail::ModuleCall call(state());
-  auto results = apply_all<op::AddLayerNorm>({shape_, eps_}, x, branch, weight_, bias_);
-  return {std::move(results[0]), std::move(results[1])};
+  return apply_pair<SumAndNorm, op::AddLayerNorm>({shape_, eps_}, x, branch, weight_, bias_);
 }
 
 SumAndNorm add_layer_norm(const LayerNorm& layer, const Tensor& x, const Tensor& branch) {

@@ -233,14 +233,20 @@ struct Teams {
   bool hold_rows() const { return packs <= kHeldPacks * lanes; }
 };
 
-/** Returns the value of the lane whose number differs in the bits of `distance`. */
-template <class V> __device__ inline V exchanged(V value, int distance) {
-  constexpr int kWords = sizeof(V) / sizeof(float);
-  auto words = mezzo::detail::bits_as<Pack<float, kWords>>(value);
+/** Returns the value for whose words move(word) asks another lane. */
+template <class V, class Move> __device__ inline V moved(const V& value, const Move& move) {
+  struct Words {
+    std::uint32_t word[sizeof(V) / sizeof(std::uint32_t)];
+  };
+  Words words = mezzo::detail::bits_as<Words>(value);
 #pragma unroll
-  for (int k = 0; k < kWords; ++k)
-    words.item[k] = __shfl_xor_sync(kAllLanes, words.item[k], distance);
+  for (std::uint32_t& word : words.word) word = move(word);
   return mezzo::detail::bits_as<V>(words);
+}
+/** Returns the value of the lane whose number differs in the bits of `distance`. */
+template <class V> __device__ inline V exchanged(const V& value, int distance) {
+  return moved(value,
+               [&](std::uint32_t word) { return __shfl_xor_sync(kAllLanes, word, distance); });
 }
 
 /** The calling thread's team. Threads beyond the last row have none. */

@@ -210,6 +210,13 @@ std::array<Tensor, Op::traits.outputs> apply_all(const AttrsOf<Op>& attrs, const
   return out;
 }
 
+/** Returns the first two results of Op as a Pair, a struct of two tensors. */
+template <class Pair, class Op, class... Ts>
+Pair apply_pair(const AttrsOf<Op>& attrs, const Ts&... operands) {
+  auto results = apply_all<Op>(attrs, operands...);
+  return {std::move(results[0]), std::move(results[1])};
+}
+
 /** Returns the first result of Op on a list of operands. */
 template <class Op> Tensor apply_list(const AttrsOf<Op>& attrs, std::span<const Tensor> operands) {
   static_assert(is_op<Op>());

@@ -112,16 +112,6 @@ inline ScanPlan scan_plan(Lines lines, bool reversed) {
   return plan;
 }
 
-/** Returns the value for whose words move(word) asks another lane. */
-template <class V, class Move> __device__ inline V moved(const V& value, const Move& move) {
-  struct Words {
-    std::uint32_t word[sizeof(V) / sizeof(std::uint32_t)];
-  };
-  Words words = mezzo::detail::bits_as<Words>(value);
-#pragma unroll
-  for (std::uint32_t& word : words.word) word = move(word);
-  return mezzo::detail::bits_as<V>(words);
-}
 /** Returns the value of a lane of the warp. */
 template <class V> __device__ inline V from_lane(const V& value, int lane) {
   return moved(value, [&](std::uint32_t word) { return __shfl_sync(kAllLanes, word, lane); });

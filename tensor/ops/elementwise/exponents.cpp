@@ -37,8 +37,7 @@ static_assert(ExponentHistogram::kLeast == op::kLeastExponent &&
               ExponentHistogram::kGreatest == op::kGreatestExponent);
 
 ExponentHistogram exponent_histogram(const Tensor& x) {
-  std::array<Tensor, 2> results = apply_all<op::ExponentHistogram>({}, x);
-  return {std::move(results[0]), std::move(results[1])};
+  return apply_pair<ExponentHistogram, op::ExponentHistogram>({}, x);
 }
 
 ChangeHistograms change_histograms(const Tensor& before, const Tensor& after) {

@@ -338,12 +338,6 @@ template <class Op> Tensor values(op::PoolAttrs attrs, const Tensor& x) {
   return apply_with<Op>(attrs, x);
 }
 
-template <class Op>
-ValuesAndIndices values_and_indices(const op::PoolAttrs& attrs, const Tensor& x) {
-  auto results = apply_all<Op>(attrs, x);
-  return {std::move(results[0]), std::move(results[1])};
-}
-
 template <int N>
 Tensor max_values(const Tensor& x, const WindowSizes& kernel, const MaxPoolOptions& options) {
   return values<op::MaxPool<N>>(max_windows<N>(kernel, options), x);
@@ -352,7 +346,7 @@ Tensor max_values(const Tensor& x, const WindowSizes& kernel, const MaxPoolOptio
 template <int N>
 ValuesAndIndices max_both(const Tensor& x, const WindowSizes& kernel,
                           const MaxPoolOptions& options) {
-  return values_and_indices<op::MaxPool<N>>(max_windows<N>(kernel, options), x);
+  return apply_pair<ValuesAndIndices, op::MaxPool<N>>(max_windows<N>(kernel, options), x);
 }
 
 template <int N>
@@ -380,7 +374,7 @@ template <int N> Tensor adaptive_values(const Tensor& x, const WindowSizes& outp
 
 template <int N> ValuesAndIndices adaptive_both(const Tensor& x, const WindowSizes& output) {
   using Op = op::AdaptiveMaxPool<N>;
-  return values_and_indices<Op>(adaptive_windows(Op::traits.name, N, output), x);
+  return apply_pair<ValuesAndIndices, Op>(adaptive_windows(Op::traits.name, N, output), x);
 }
 
 }  // namespace

@@ -99,9 +99,8 @@ template <class Op> Tensor place(const Tensor& x, const ArgReduceOptions& option
 
 template <class Op>
 ValuesAndIndices extreme(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
-  auto results =
-      apply_all<Op>({wrap_dim(dim, x.dim(), Op::traits.name.data()), false, options.keepdim}, x);
-  return {std::move(results[0]), std::move(results[1])};
+  return apply_pair<ValuesAndIndices, Op>(
+      {wrap_dim(dim, x.dim(), Op::traits.name.data()), false, options.keepdim}, x);
 }
 
 }  // namespace

@@ -84,26 +84,21 @@ std::vector<Tensor> Median::composite(Inputs in, const Attrs& attrs) {
 
 namespace mezzo {
 
-namespace {
-
-template <class Op> ValuesAndIndices both_of(const AttrsOf<Op>& attrs, const Tensor& x) {
-  auto results = apply_all<Op>(attrs, x);
-  return {std::move(results[0]), std::move(results[1])};
+ValuesAndIndices cummax(const Tensor& x, std::int64_t dim) {
+  return apply_pair<ValuesAndIndices, op::Cummax>({dim}, x);
 }
 
-}  // namespace
-
-ValuesAndIndices cummax(const Tensor& x, std::int64_t dim) { return both_of<op::Cummax>({dim}, x); }
-
-ValuesAndIndices cummin(const Tensor& x, std::int64_t dim) { return both_of<op::Cummin>({dim}, x); }
+ValuesAndIndices cummin(const Tensor& x, std::int64_t dim) {
+  return apply_pair<ValuesAndIndices, op::Cummin>({dim}, x);
+}
 
 Tensor median(const Tensor& x) {
   require_defined("median", x);
-  return both_of<op::Median>({0, false}, x.reshape({x.numel()})).values;
+  return apply_pair<ValuesAndIndices, op::Median>({0, false}, x.reshape({x.numel()})).values;
 }
 
 ValuesAndIndices median(const Tensor& x, std::int64_t dim, const KeepDimOptions& options) {
-  return both_of<op::Median>({dim, options.keepdim}, x);
+  return apply_pair<ValuesAndIndices, op::Median>({dim, options.keepdim}, x);
 }
 
 }  // namespace mezzo

@@ -157,17 +157,8 @@ std::vector<Tensor> Quantile::composite(Inputs in, const Attrs& attrs) {
 
 namespace mezzo {
 
-namespace {
-
-template <class Op> ValuesAndIndices both(const typename Op::Attrs& attrs, const Tensor& x) {
-  std::array<Tensor, 2> results = apply_all<Op>(attrs, x);
-  return {std::move(results[0]), std::move(results[1])};
-}
-
-}  // namespace
-
 ValuesAndIndices sort(const Tensor& x, const SortOptions& options) {
-  return both<op::Sort>({options.dim, options.descending}, x);
+  return apply_pair<ValuesAndIndices, op::Sort>({options.dim, options.descending}, x);
 }
 
 Tensor argsort(const Tensor& x, const SortOptions& options) {
@@ -175,11 +166,12 @@ Tensor argsort(const Tensor& x, const SortOptions& options) {
 }
 
 ValuesAndIndices topk(const Tensor& x, std::int64_t k, const TopkOptions& options) {
-  return both<op::Topk>({k, options.dim, options.largest, options.sorted}, x);
+  return apply_pair<ValuesAndIndices, op::Topk>({k, options.dim, options.largest, options.sorted},
+                                                x);
 }
 
 ValuesAndIndices kthvalue(const Tensor& x, std::int64_t k, const KthvalueOptions& options) {
-  return both<op::Kthvalue>({k, options.dim, options.keepdim}, x);
+  return apply_pair<ValuesAndIndices, op::Kthvalue>({k, options.dim, options.keepdim}, x);
 }
 
 namespace {
