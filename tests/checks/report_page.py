@@ -83,6 +83,13 @@ CLIPPED = r'''(() => {
 # Waits until the page is drawn anew.
 FRAME = 'new Promise((done) => requestAnimationFrame(() => setTimeout(done, 30)))'
 
+# Waits up to 10 s until the page has a theme.
+THEME_IS = '''new Promise((done) => {
+  const look = (left) => document.documentElement.dataset.theme === '%s' ? done(true) :
+    left ? setTimeout(look, 10, left - 1) : done(false);
+  look(1000);
+})'''
+
 # The contrast of texts and their background, [ratio, colour], in the theme that is on.
 CONTRAST = r'''['ink', 'soft', 'accent', 'problem', 'hint', 'good', 'f32', 'f16', 'bf16'].map(
 (name) => {
@@ -245,7 +252,8 @@ def check_lesson(browser, name):
 def check_themes(browser, name):
     for scheme in ('light', 'dark'):
         browser.media('', scheme)
-        browser.evaluate(FRAME)
+        # A busy browser tells the page late.
+        expect(browser.evaluate(THEME_IS % scheme), f'{name}: the page follows the system')
         for ratio, colour in browser.evaluate(CONTRAST):
             expect(ratio >= 4.5, f'{name}: {colour} in the {scheme} theme has contrast {ratio:.1f}')
     background = browser.evaluate('getComputedStyle(document.body).backgroundColor')
