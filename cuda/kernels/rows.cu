@@ -1,15 +1,17 @@
-// The CUDA kernels that copy and add rows selected by an index. Where several rows may have one
-// index, they are sorted by index first, so that rows with one destination are adjacent, in index
-// order.
+// The CUDA kernels that copy and add rows selected by an index. Where several rows with one index
+// are added, they are sorted by index first, so that rows with one destination are adjacent, in
+// index order. Where the last of them is kept, a table has its number.
 #include "rows.h"
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "../../tensor/cpu/order.h"
 #include "axes.h"
 #include "items.h"
 #include "reduce/scan.h"
+#include "shape/copy.h"
 #include "sort/sort_lines.h"
 #include "typed.h"
 #include "words.h"
@@ -101,64 +103,156 @@ Copy copy_of(const Rows& from, const Rows& to, std::int64_t rows) {
   return copy;
 }
 
+constexpr int kTaken =
+    4;  // words of a thread of take_kernel, whose loads do not wait for each other
+
+/** Copies words of type Word of the calling thread. */
+template <class Word> __device__ void take_words(const Copy& copy, const NamesHere& names) {
+  const std::int64_t begin =
+      static_cast<std::int64_t>(blockIdx.x) * kTaken * kItemThreads + threadIdx.x;
+  const std::int64_t items = copy.to.outer.count * copy.rows * copy.width;
+  std::int64_t to[kTaken];
+  Word words[kTaken];
+#pragma unroll
+  for (int k = 0; k < kTaken; ++k) {
+    const std::int64_t item = begin + k * kItemThreads;
+    if (item >= items) break;
+    const Spot at(item, copy.rows, copy.width);
+    const std::int64_t row = names.row(at.row);
+    to[k] = place_in(copy.to, at.outer, at.row, at.inner);
+    words[k] = row < 0 ? Word{}
+                       : static_cast<const Word*>(
+                             copy.from.data)[place_in(copy.from, at.outer, row, at.inner)];
+  }
+#pragma unroll
+  for (int k = 0; k < kTaken; ++k)
+    if (begin + k * kItemThreads < items) static_cast<Word*>(copy.to.data)[to[k]] = words[k];
+}
+
 __global__ void __launch_bounds__(kItemThreads)
     take_kernel(const Copy __grid_constant__ copy, const NamesHere __grid_constant__ names) {
+  switch (copy.bytes) {
+    case 1: return take_words<std::uint8_t>(copy, names);
+    case 2: return take_words<std::uint16_t>(copy, names);
+    case 4: return take_words<std::uint32_t>(copy, names);
+    case 8: return take_words<std::uint64_t>(copy, names);
+    default: return take_words<Pack<std::uint64_t, 2>>(copy, names);
+  }
+}
+
+// ---- the last of several rows with one index ----------------------------------------------------
+
+/** Sets last[row] to the last index element that selects the row; before, it is -1. */
+__global__ void __launch_bounds__(kItemThreads)
+    last_kernel(const NamesHere __grid_constant__ names, std::int64_t count, std::int32_t* last) {
+  const std::int64_t i = item_here();
+  if (i >= count) return;
+  const std::int64_t row = names.row(i);
+  if (row >= 0) atomicMax(last + row, static_cast<std::int32_t>(i));
+}
+
+__global__ void __launch_bounds__(kItemThreads)
+    put_last_kernel(const Copy __grid_constant__ copy, const NamesHere __grid_constant__ names,
+                    const std::int32_t* last) {
   const std::int64_t item = item_here();
   if (item >= copy.to.outer.count * copy.rows * copy.width) return;
   const Spot at(item, copy.rows, copy.width);
-  const std::int64_t row = names.row(at.row), to = place_in(copy.to, at.outer, at.row, at.inner);
-  if (row < 0)
-    clear_word(copy.to.data, to, copy.bytes);
-  else
-    copy_word(copy.from.data, place_in(copy.from, at.outer, row, at.inner), copy.to.data, to,
-              copy.bytes);
+  const std::int64_t row = names.row(at.row);
+  if (row < 0 || last[row] != at.row) return;
+  copy_word(copy.from.data, place_in(copy.from, at.outer, at.row, at.inner), copy.to.data,
+            place_in(copy.to, at.outer, row, at.inner), copy.bytes);
 }
 
-// ---- several rows with one index ----------------------------------------------------------------
+/** Returns true if a table of the rows costs less than sorting the index. */
+bool has_table(std::int64_t count, std::int64_t rows) {
+  constexpr std::int64_t kSmall = 1 << 20;
+  return count <= std::numeric_limits<std::int32_t>::max() && rows <= std::max(kSmall, 8 * count);
+}
+
+// ---- rows in the order of their indices ---------------------------------------------------------
 
 /** Writes the entries to sort. The key is the row, or `rows`, which sorts last, for skipped
  *  ones. */
+template <class Entry>
 __global__ void __launch_bounds__(kItemThreads)
     name_kernel(const NamesHere __grid_constant__ names, std::int64_t count, std::int64_t rows,
-                std::int64_t skipped, WideEntry* entries) {
+                std::int64_t skipped, Entry* entries) {
   const std::int64_t i = item_here();
   if (i >= count) return;
   const std::int64_t row = names.row(i);
   const bool counts = row >= 0 && row != skipped;
-  entries[i] = {static_cast<std::uint64_t>(counts ? row : rows), static_cast<std::uint64_t>(i)};
+  const auto key = static_cast<std::uint64_t>(counts ? row : rows);
+  if constexpr (std::is_same_v<Entry, NarrowEntry>)
+    entries[i] = {key << 32 | static_cast<std::uint64_t>(i)};
+  else
+    entries[i] = {key, static_cast<std::uint64_t>(i)};
 }
 
-EntryLines<WideEntry> sorted_names(const Names& names, std::int64_t rows, std::int64_t skipped) {
-  const Device device = names.memory.device();
-  EntryLines<WideEntry> entries(1, names.count(), device);
-  launch_over(names.count(), device, &name_kernel, NamesHere(names), names.count(), rows, skipped,
-              entries.data());
-  sort_lines(entries, std::bit_width(static_cast<std::uint64_t>(rows)));
-  return entries;
-}
+/** Sorted entries of 8 bytes: for fewer than 2^31 rows and indices. */
+struct NarrowEntries {
+  const NarrowEntry* data;
 
-/** Sorted entries as a kernel argument. */
-struct Groups {
-  const WideEntry* entries;
-  std::int64_t count, rows;
-
-  __device__ bool named(std::int64_t i) const {
-    return entries[i].key < static_cast<std::uint64_t>(rows);
-  }
-  __device__ bool first(std::int64_t i) const {
-    return i == 0 || entries[i - 1].key != entries[i].key;
-  }
-  __device__ bool last(std::int64_t i) const {
-    return i + 1 == count || entries[i + 1].key != entries[i].key;
-  }
   __device__ std::int64_t name(std::int64_t i) const {
-    return static_cast<std::int64_t>(entries[i].key);
+    return static_cast<std::int64_t>(data[i].sorted_by());
   }
-  __device__ std::int64_t place(std::int64_t i) const { return entries[i].index(); }
+  __device__ std::int64_t place(std::int64_t i) const { return data[i].index(); }
 };
 
+/** Sorted entries of 8 or 16 bytes. */
+struct AnyEntries {
+  const void* data;
+  bool narrow;
+
+  __device__ std::int64_t name(std::int64_t i) const {
+    return narrow ? narrow_entries().name(i)
+                  : static_cast<std::int64_t>(static_cast<const WideEntry*>(data)[i].sorted_by());
+  }
+  __device__ std::int64_t place(std::int64_t i) const {
+    return narrow ? narrow_entries().place(i) : static_cast<const WideEntry*>(data)[i].index();
+  }
+  /** Returns the entries of 8 bytes. */
+  MZ_HD NarrowEntries narrow_entries() const { return {static_cast<const NarrowEntry*>(data)}; }
+};
+
+/** Sorted entries as a kernel argument. */
+template <class Entries> struct Groups {
+  Entries entries;
+  std::int64_t count, rows;
+
+  __device__ std::int64_t name(std::int64_t i) const { return entries.name(i); }
+  __device__ std::int64_t place(std::int64_t i) const { return entries.place(i); }
+  __device__ bool named(std::int64_t i) const { return name(i) < rows; }
+  __device__ bool first(std::int64_t i) const { return i == 0 || name(i - 1) != name(i); }
+  __device__ bool last(std::int64_t i) const { return i + 1 == count || name(i + 1) != name(i); }
+};
+using AnyGroups = Groups<AnyEntries>;
+using NarrowGroups = Groups<NarrowEntries>;
+
+/** An index, sorted. */
+struct SortedNames {
+  Tensor memory;
+  AnyGroups groups;
+};
+
+template <class Entry>
+SortedNames sorted_as(const Names& names, std::int64_t rows, std::int64_t skipped) {
+  const Device device = names.memory.device();
+  const std::int64_t count = names.count();
+  EntryLines<Entry> entries(1, count, device);
+  launch_over(count, device, &name_kernel<Entry>, NamesHere(names), count, rows, skipped,
+              entries.data());
+  sort_lines(entries, std::bit_width(static_cast<std::uint64_t>(rows)));
+  return {entries.memory, {{entries.data(), std::is_same_v<Entry, NarrowEntry>}, count, rows}};
+}
+
+SortedNames sorted_names(const Names& names, std::int64_t rows, std::int64_t skipped) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  return rows <= kMost && names.count() <= kMost ? sorted_as<NarrowEntry>(names, rows, skipped)
+                                                 : sorted_as<WideEntry>(names, rows, skipped);
+}
+
 __global__ void __launch_bounds__(kItemThreads)
-    put_kernel(const Copy __grid_constant__ copy, const Groups groups) {
+    put_kernel(const Copy __grid_constant__ copy, const AnyGroups groups) {
   const std::int64_t item = item_here();
   if (item >= copy.to.outer.count * copy.rows * copy.width) return;
   const Spot at(item, copy.rows, copy.width);
@@ -173,7 +267,7 @@ template <class C> struct RowSums {
     C sum;
     std::int64_t first;  // first sorted entry of the row; negative: not contained in this state
   };
-  Groups groups;
+  AnyGroups groups;
   Rows from, to;
   C alpha;
   bool overwrite, average;
@@ -209,7 +303,7 @@ template <class C> struct RowSums {
 
 /** Rows of packs of T with f32 sums. */
 struct SegmentSums {
-  Groups groups;
+  NarrowGroups groups;
   Axes from_rows, to_rows;  // offsets of rows, in elements
   const void* from;
   void* to;
@@ -308,7 +402,7 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 /** Returns the last entry with the index of entry i. */
-__device__ inline std::int64_t end_of_segment(const Groups& groups, std::int64_t i) {
+__device__ inline std::int64_t end_of_segment(const NarrowGroups& groups, std::int64_t i) {
   const std::int64_t row = groups.name(i);
   std::int64_t step = 1;
   while (i + step < groups.count && groups.name(i + step) == row) {
@@ -370,7 +464,7 @@ bool have_pack_rows(const Rows& from, const Rows& to, DType compute) {
          fits(from) && fits(to);
 }
 
-void add_pack_rows(const Rows& from, const Groups& groups, const Rows& to, const AddRows& how,
+void add_pack_rows(const Rows& from, const NarrowGroups& groups, const Rows& to, const AddRows& how,
                    Device device) {
   visit_packed(to.dtype, [&]<class T>(std::type_identity<T>) {
     const std::int64_t packs = to.inner.count / kPerPack<T>;
@@ -398,25 +492,35 @@ void add_pack_rows(const Rows& from, const Groups& groups, const Rows& to, const
 
 void take_rows(const Rows& from, const Names& names, const Rows& to) {
   const Copy copy = copy_of(from, to, names.count());
-  launch_over(copy.words(), names.memory.device(), &take_kernel, copy, NamesHere(names));
+  launch(&take_kernel,
+         {.blocks = blocks_for(copy.words(), kTaken * kItemThreads), .threads = kItemThreads},
+         current_stream(names.memory.device()), copy, NamesHere(names));
 }
 
 void put_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to) {
   const Copy copy = copy_of(from, to, names.count());
+  const Device device = names.memory.device();
   if (copy.words() == 0) return;
-  const EntryLines<WideEntry> entries = sorted_names(names, rows, -1);
-  launch_over(copy.words(), names.memory.device(), &put_kernel, copy,
-              Groups{entries.data(), names.count(), rows});
+  if (!has_table(names.count(), rows))
+    return launch_over(copy.words(), device, &put_kernel, copy,
+                       sorted_names(names, rows, -1).groups);
+  Tensor table = workspace(rows * std::int64_t{sizeof(std::int32_t)}, device);
+  fill_elements(table, 0xFF);  // -1 in each number
+  auto* const last = static_cast<std::int32_t*>(table.raw_data());
+  const NamesHere here(names);
+  launch_over(names.count(), device, &last_kernel, here, names.count(), last);
+  launch_over(copy.words(), device, &put_last_kernel, copy, here, last);
 }
 
 void add_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to,
               DType compute, const AddRows& how) {
   const std::int64_t columns = to.outer.count * to.inner.count;
   if (names.count() == 0 || columns == 0) return;
-  const EntryLines<WideEntry> entries = sorted_names(names, rows, how.skipped);
-  const Groups groups{entries.data(), names.count(), rows};
-  if (have_pack_rows(from, to, compute))
-    return add_pack_rows(from, groups, to, how, names.memory.device());
+  const SortedNames sorted = sorted_names(names, rows, how.skipped);
+  const AnyGroups& groups = sorted.groups;
+  if (groups.entries.narrow && have_pack_rows(from, to, compute))
+    return add_pack_rows(from, {groups.entries.narrow_entries(), groups.count, groups.rows}, to,
+                         how, names.memory.device());
   visit_compute(compute, [&]<class C>(std::type_identity<C>) {
     scan(Lines{.count = columns, .length = names.count(), .inner = to.inner.count}, false,
          RowSums<C>{groups, from, to, static_cast<C>(how.alpha), how.overwrite, how.average},

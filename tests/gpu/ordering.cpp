@@ -118,6 +118,41 @@ TEST_CASE("many rows with one index are summed by index_add, and the last one wi
   }
 }
 
+TEST_CASE("rows of few indices among very many rows are written and added", "[gpu][order]") {
+  NEED_DEVICE();
+  // A table of a million rows, sorted entries of 8 bytes, and of 16 bytes.
+  for (const std::int64_t rows :
+       {std::int64_t{1} << 20, std::int64_t{3} << 19, (std::int64_t{1} << 31) + 5}) {
+    INFO(rows);
+    const Tensor index = tensor({rows - 1, std::int64_t{7}, rows - 1, rows - 3}),
+                 at = index.to(kDevice);
+    const Tensor there = empty({rows}, {.dtype = u8, .device = kDevice});
+    index_copy_(there, 0, at, tensor({1, 2, 3, 4}, {.dtype = u8, .device = kDevice}));
+    CHECK(index_select(there, 0, at).to_vector<double>() == std::vector<double>{3, 2, 3, 4});
+    index_add_(there, 0, at, tensor({10, 20, 30, 40}, {.dtype = u8, .device = kDevice}));
+    CHECK(index_select(there, 0, at).to_vector<double>() == std::vector<double>{43, 22, 43, 44});
+  }
+}
+
+TEST_CASE("rows of every width are taken from indices of any order", "[gpu][order]") {
+  NEED_DEVICE();
+  for (const DType dtype : {u8, f16, f32, f64})
+    for (const std::int64_t width : {1, 3, 4, 16, 33}) {
+      INFO(name(dtype) << " " << width);
+      const Tensor table = random_whole({50, width}, 90, dtype);
+      for (const std::int64_t count : {1, 2, 300}) {
+        const Tensor index = random_whole({count}, 50, i64);
+        CHECK(same_or_nan(index_select(table.to(kDevice), 0, index.to(kDevice)),
+                          index_select(table, 0, index)));
+        const Tensor wide = index.unsqueeze(1).expand({count, width});
+        CHECK(same_or_nan(gather(table.to(kDevice), 0, wide.to(kDevice)), gather(table, 0, wide)));
+        const Tensor source = random_whole({count, width}, 90, dtype);
+        CHECK(same_or_nan(scatter(table.to(kDevice), 0, wide.to(kDevice), source.to(kDevice)),
+                          scatter(table, 0, wide, source)));
+      }
+    }
+}
+
 TEST_CASE("an embedding's gradient counts rows and skips padding", "[gpu][order]") {
   NEED_DEVICE();
   const Tensor rows = random_whole({40, 50}, 12, i32), table = random_whole({12, 8}, 9);

@@ -48,8 +48,9 @@ const Group kGroups[] = {
     // embeddings; their gradients are sums of segments of sorted indices
     {{"char-LSTM", "char-GPT", "GPT-2"},
      {"O2", "O4"},
-     {"count_digits_kernel<cpu_kernels::WideEntry>", "move_digits_kernel<cpu_kernels::WideEntry>",
-      "name_kernel", "scan_kernel<Places, false, false>", "take_kernel"}},
+     {"count_digits_kernel<cpu_kernels::NarrowEntry>",
+      "move_digits_kernel<cpu_kernels::NarrowEntry>", "name_kernel<cpu_kernels::NarrowEntry>",
+      "scan_kernel<Places, false, false>", "take_kernel"}},
     {{"char-LSTM", "char-GPT", "GPT-2"},
      {"O2"},
      {"join_segments_kernel<Low>", "segment_sums_kernel<Low>"}},
