@@ -44,8 +44,6 @@ fi
 find_python
 
 build=build
-# A first build of the tests takes half the time in units of several files.
-units=(-Dunity=on -Dunity_size=8)
 options=(-Dtests=enabled -Dgpu_emulation=$emulation)
 selection=(--no-suite strict --no-suite repeated)
 targets=all
@@ -65,7 +63,7 @@ elif [ "$all" = true ]; then
 fi
 
 start=$SECONDS
-configure $build "${units[@]}" "${options[@]}" || exit
+configure $build "${options[@]}" || exit
 # The check sass_budget needs a disassembler, which is not part of every toolkit. Without one, and
 # without a package index, it is skipped.
 if [ "$all" = true ] && [ "${cuda:-}" = enabled ] && [ ! -d $build/disassembler ]; then
