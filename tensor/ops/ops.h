@@ -55,6 +55,7 @@
 #include "random/random.h"
 #include "recurrent/recurrent.h"
 #include "reduce/arg_reduce.h"
+#include "reduce/logcumsumexp.h"
 #include "reduce/reduce.h"
 #include "reduce/renorm.h"
 #include "reduce/scan.h"

@@ -42,6 +42,7 @@ Tensor maximum(const Tensor& a, const Tensor& b) {
 Tensor minimum(const Tensor& a, const Tensor& b) {
   return apply<op::Minimum>(rounded_once(a, b), rounded_once(b, a));
 }
+Tensor xlogy(const Tensor& x, const Tensor& y) { return apply<op::Xlogy>(x, y); }
 Tensor mul(const Tensor& a, const Tensor& b) { return apply<op::Mul>(a, b); }
 Tensor remainder(const Tensor& a, const Tensor& b) { return apply_with_steps<op::Remainder>(a, b); }
 Tensor rsub(const Tensor& a, const Tensor& b, const AddOptions& options) {

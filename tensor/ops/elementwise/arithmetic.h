@@ -79,6 +79,11 @@ MZ_API Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& w);
  *  Gradient: exp(a - y) for a, exp(b - y) for b; 1/2 each where they are equal. Unlike PyTorch,
  * that holds for equal infinities too. */
 MZ_API Tensor logaddexp(const Tensor& a, const Tensor& b);
+/** Returns x * log(y), and 0 where x is 0 and y is not nan.
+ *  Precision: f32; integers and bool give f32.
+ *  Gradient: log(y) for x, and 0 where x is 0 and y <= 0; x / y for y, and 0 where both are 0,
+ *  unlike PyTorch's nan: the function is 0 there for every y. */
+MZ_API Tensor xlogy(const Tensor& x, const Tensor& y);
 /** Returns the larger of a and b, or nan where either is nan.
  *  Precision: promote; a number is rounded once to the dtype of the result.
  *  Gradient: 1 for the larger, 1/2 each where they are equal. */
@@ -429,6 +434,23 @@ struct Minimum {
   }
 };
 
+struct Xlogy {
+  static constexpr OpTraits traits{.name = "xlogy",
+                                   .precision = Precision::f32,
+                                   .summary = "x * log(y), 0 where x is 0",
+                                   .inputs = 2,
+                                   .needs = {input(0) | input(1), input(0) | input(1)}};
+  template <class V> MZ_HD static V forward(const V& x, const V& y) {
+    return select((x == 0) & (y == y), num<V>(0), V(x * log(y)));
+  }
+  template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& y) {
+    if constexpr (I == 0)
+      return g * select((x == 0) & (y <= 0), num<V>(0), V(log(y)));
+    else
+      return g * select((x == 0) & (y == 0), num<V>(0), V(x / y));
+  }
+};
+
 struct Mul {
   static constexpr OpTraits traits =
       boolean_binary("mul", "product of elements", input(1), input(0));
@@ -515,6 +537,6 @@ struct TruncDivide {
 
 using ArithmeticOps =
     type_list<Add, Addcdiv, Addcmul, Atan2, Div, FloorDivide, Fmod, Lerp, Logaddexp, Maximum,
-              Minimum, Mul, Remainder, Rsub, Sub, TruncDivide>;
+              Minimum, Mul, Remainder, Rsub, Sub, TruncDivide, Xlogy>;
 
 }  // namespace mezzo::op

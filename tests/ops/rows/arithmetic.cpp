@@ -182,6 +182,13 @@ const Rows logaddexp_rows("pointwise", [] {
              .operands = {{}, {}}})
       .golden(first_golden("logaddexp"))
       .golden({"broadcast", "torch.logaddexp", "real(2, 1, 3), real(4, 1, low=-90, high=90)"});
+  BINARY(xlogy)
+      .test({.oracle = elementwise([](double x, double y) { return x == 0 ? 0 : x * std::log(y); }),
+             .operands = {kBelow1, kAbove1}})
+      .golden({"", "torch.xlogy", "real(3, 4), positive(3, 4)"})
+      .golden({"zeros", "torch.xlogy",
+               "given([0., 0., 0., 2., -1., 0., float('nan')]), "
+               "given([0., -1., float('inf'), 0., 3., float('nan'), 0.])"});
   BINARY(maximum)
       .test({.oracle = elementwise([](double a, double b) { return std::max(a, b); }),
              .operands = {{.low = -2, .high = 2}, {.low = -2.1, .high = 2.3}}})

@@ -230,6 +230,31 @@ const Rows scan_rows("reduce", [] {
           .golden({"zeros", "torch.cumprod(x0, 1)",
                    "given([[1., 2., 0., 3., 4.], [0., 2., 0., 1., 5.]], True)"},
                   1);
+  auto running_log_sum =
+      row("logcumsumexp", CALL(logcumsumexp(x[0], dim), std::int64_t dim))
+          .fuzz(along)
+          .golden({"", "torch.logcumsumexp(x0, 1)", "real(3, 5)"}, 1)
+          .golden(
+              {"first dimension", "torch.logcumsumexp(x0, 0)", "real(4, 2, 2, low=-90, high=90)"},
+              0)
+          .golden({"infinities", "torch.logcumsumexp(x0, 0)",
+                   "given([float('-inf'), float('-inf'), 2., 1., float('inf'), 3., "
+                   "float('nan'), 1.])"},
+                  0);
+  for (const int dim : {0, 1, -1})
+    running_log_sum.test({.variant = std::to_string(dim),
+                          .oracle = lines_by({dim},
+                                             [](const Line& x) {
+                                               std::vector<double> y;
+                                               double sum = 0;
+                                               for (const double v : x) {
+                                                 sum += std::exp(v);
+                                                 y.push_back(std::log(sum));
+                                               }
+                                               return y;
+                                             }),
+                          .shapes = {{{2, 3, 4}}, {{3, 5, 2}}, {{0, 3, 2}}, {{2, 17, 5}}}},
+                         dim);
   for (const int dim : {0, 1, -1}) {
     running_sum.test(
         {.variant = std::to_string(dim),
@@ -253,6 +278,8 @@ const Rows scan_rows("reduce", [] {
   };
   const auto squares = [](const Tensor& x) { return square(x); };
   row("cumsum", CALL(cumsum(x[0], 1))).smoke(line_of("cumsum", smoke::Expected::close, squares));
+  row("logcumsumexp", CALL(logcumsumexp(x[0], 1)))
+      .smoke(smoke_rows("logcumsumexp", {f32}, smoke::Expected::close));
   Smoke integers = line_of("cumsum of i32, long", smoke::Expected::same,
                            [](const Tensor& x) { return (x * 8.0).to(i32); });
   integers.bytes = [](const Tensors& x) { return 3 * smoke::size_of(x[0]); };  // results are i64
