@@ -446,8 +446,7 @@ void Module::zero_grad(bool set_to_none) const {
   if (const AttachedSession* const session = attached_to()) session->gradients_removed(params);
 }
 
-// ---- calls: what a thread executes, and modules that were not added
-// ------------------------------
+// ---- calls, and modules that were called without add() ------------------------------------------
 
 namespace {
 

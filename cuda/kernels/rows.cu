@@ -103,8 +103,8 @@ Copy copy_of(const Rows& from, const Rows& to, std::int64_t rows) {
   return copy;
 }
 
-constexpr int kTaken =
-    4;  // words of a thread of take_kernel, whose loads do not wait for each other
+// Words that a thread of take_kernel copies: their loads do not wait for each other.
+constexpr int kTaken = 4;
 
 /** Copies words of type Word of the calling thread. */
 template <class Word> __device__ void take_words(const Copy& copy, const NamesHere& names) {

@@ -10,9 +10,6 @@ template <class Word>
 __device__ inline void copy_as(const void* from, std::int64_t at, void* to, std::int64_t place) {
   static_cast<Word*>(to)[place] = static_cast<const Word*>(from)[at];
 }
-template <class Word> __device__ inline void clear_as(void* to, std::int64_t place) {
-  static_cast<Word*>(to)[place] = Word{};
-}
 }  // namespace detail
 
 /** Sets word `place` of `to` to word `at` of `from`. Words are aligned and have 1, 2, 4, 8 or 16
@@ -25,17 +22,6 @@ __device__ inline void copy_word(const void* from, std::int64_t at, void* to, st
     case 4: return detail::copy_as<std::uint32_t>(from, at, to, place);
     case 8: return detail::copy_as<std::uint64_t>(from, at, to, place);
     default: return detail::copy_as<Pack<std::uint64_t, 2>>(from, at, to, place);
-  }
-}
-
-/** Sets word `place` of `to` to 0. */
-__device__ inline void clear_word(void* to, std::int64_t place, int bytes) {
-  switch (bytes) {
-    case 1: return detail::clear_as<std::uint8_t>(to, place);
-    case 2: return detail::clear_as<std::uint16_t>(to, place);
-    case 4: return detail::clear_as<std::uint32_t>(to, place);
-    case 8: return detail::clear_as<std::uint64_t>(to, place);
-    default: return detail::clear_as<Pack<std::uint64_t, 2>>(to, place);
   }
 }
 
