@@ -1,5 +1,6 @@
 """Helpers of the checks: paths of sources, running commands, and the tally that tally.py reads."""
 import functools
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ('tensor', 'autograd', 'nn', 'optim', 'amp', 'measure', 'cuda')
 # What a build of the library reads.
 PARTS = (*ROOMS, '.package', 'CMakeLists.txt', 'mezzo.h', 'meson.build', 'meson_options.txt')
+# Folders of the objects of the library's sources other than kernels.
+UNITS = ('libcore.a.p', 'libcompact.a.p')
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 WARNINGS = ['-std=c++20', '-Wall', '-Wextra', '-Wpedantic', '-Wshadow', '-Werror']
 
@@ -74,6 +77,52 @@ def copy_sources(folder):
     for part in PARTS:
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
         copy(ROOT / part, Path(folder) / part)
+
+
+def compile_commands(build):
+    """Yields the entries of compile_commands.json, with the absolute path of their source.
+
+    A unit of several files of the library has an entry for each, whose 'unit' is the number of
+    files before it.
+    """
+    build = Path(build).resolve()
+    for entry in json.loads((build / 'compile_commands.json').read_text(encoding='utf-8')):
+        path = (Path(entry['directory']) / entry['file']).resolve()
+        folder = entry.get('output', '').split('/')[0]  # CMake gives no output
+        if folder in UNITS and '-unity' in path.name:
+            lines = path.read_text(encoding='utf-8').splitlines()
+            for number, line in enumerate(lines):
+                source = Path(line.removeprefix('#include<').removesuffix('>')).resolve()
+                yield {**entry, 'file': str(source), 'unit': number}
+        else:
+            yield {**entry, 'file': str(path)}
+
+
+def link_objects(build, folder, compiler, name=None):
+    """Links the objects of a build in a folder, under the names of a build without units.
+
+    An object of a unit has the name of its first file. Those of the others are empty.
+    name: returns the path in the folder of an entry of compile_commands(), or None; default: that
+    of a build of Meson's.
+    """
+    empty = Path(folder) / 'empty.o'
+    empty.parent.mkdir(parents=True)
+    must([*compiler, '-x', 'c++', '-c', os.devnull, '-o', empty])
+
+    def by_meson(entry):
+        if 'unit' not in entry:
+            return entry['output']
+        source = str(Path(entry['file']).relative_to(ROOT)).replace('/', '_')
+        return f'{entry["output"].split("/")[0]}/{source}.o'
+
+    for entry in compile_commands(build):
+        made = Path(build).resolve() / entry['output']
+        path = (name or by_meson)(entry)
+        if path and made.suffix == '.o' and made.exists():
+            link = Path(folder) / path
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(empty if entry.get('unit', 0) > 0 else made)
+    return folder
 
 
 REUSING_COMPILER = r'''#!/bin/sh

@@ -7,7 +7,6 @@
 
 Usage: cmake.py BUILD_DIR MESON CPU_ARCH COMPILER...   (the last two as in the build)
 """
-import json
 import os
 import shlex
 import shutil
@@ -16,8 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check import (ROOT, copy_sources, first_program, install_blocks, must, reusing_compiler, skip,
-                   verdict)
+from check import (ROOT, compile_commands, copy_sources, first_program, install_blocks,
+                   link_objects, must, reusing_compiler, skip, verdict)
 
 PROJECT = '''cmake_minimum_required(VERSION 3.16)
 project(program CXX)
@@ -25,8 +24,9 @@ add_executable(program main.cpp)
 '''
 DECIDE_VALUES = {'-ffp-contract=off', '-fno-math-errno', '-fno-trapping-math'}
 # Folders of objects in a build of Meson's -> the target of CMake's with the same objects.
-TARGETS = {'libcore.a.p': 'mezzo_core', 'libcompact.a.p': 'mezzo_compact',
-           'libkernels.a.p': 'mezzo_kernels', 'libmezzo-mpi.so.p': 'mezzo-mpi'}
+TARGETS = {'libcore.a.p': 'mezzo_core', 'libmade.a.p': 'mezzo_core',
+           'libcompact.a.p': 'mezzo_compact', 'libkernels.a.p': 'mezzo_kernels',
+           'libmezzo-mpi.so.p': 'mezzo-mpi'}
 VARIANTS = 'tensor/cpu/variants/libkernels_'
 MADE = {'version.cpp', 'build_facts.cpp', 'page_template.cpp'}
 STUB = ('cuda/absent.cpp', ())  # stands for the GPU backend, which CMake does not build
@@ -43,8 +43,8 @@ def target_of(output):
 def commands(folder, root):
     """{(source, its instruction set): words of its command}, from compile_commands.json."""
     found = {}
-    for entry in json.loads((folder / 'compile_commands.json').read_text(encoding='utf-8')):
-        source = (Path(entry['directory']) / entry['file']).resolve()
+    for entry in compile_commands(folder):
+        source = Path(entry['file'])
         if 'output' in entry and not target_of(entry['output']):
             continue  # one of Meson's other programs
         if source.suffix != '.cpp':
@@ -87,17 +87,12 @@ def repository(folder):
     return folder
 
 
-def objects(build, folder):
-    """Links the objects of the build under the names that they have in a build of CMake's."""
-    for entry in json.loads((build / 'compile_commands.json').read_text(encoding='utf-8')):
-        source = (build / entry['file']).resolve()
-        target, made = target_of(entry['output']), build / entry['output']
-        if target and source.is_relative_to(ROOT) and not source.is_relative_to(build):
-            link = folder / f'{target}.dir' / f'{source.relative_to(ROOT)}.o'
-            link.parent.mkdir(parents=True, exist_ok=True)
-            if made.exists():
-                link.symlink_to(made)
-    return folder
+def name_by_cmake(build, entry):
+    """Returns the path of an object in a build of CMake's, or None."""
+    source, target = Path(entry['file']), target_of(entry['output'])
+    if target and source.is_relative_to(ROOT) and not source.is_relative_to(build):
+        return f'{target}.dir/{source.relative_to(ROOT)}.o'
+    return None
 
 
 def fetched_program(scratch, build, cpu_arch, compiler):
@@ -108,8 +103,9 @@ def fetched_program(scratch, build, cpu_arch, compiler):
     (project / 'main.cpp').write_text(source, encoding='utf-8')
     lines = next(block for block in install_blocks('cmake') if 'FetchContent' in block)
     (project / 'CMakeLists.txt').write_text(PROJECT + lines, encoding='utf-8')
-    reusing = reusing_compiler(scratch / 'compiler', compiler,
-                               objects(build, scratch / 'objects'), '*CMakeFiles/')
+    objects = link_objects(build, scratch / 'objects', compiler,
+                           lambda entry: name_by_cmake(build, entry))
+    reusing = reusing_compiler(scratch / 'compiler', compiler, objects, '*CMakeFiles/')
     environment = os.environ | {'CCACHE_DISABLE': '1'}
     must(['cmake', '-S', project, '-B', project / 'build', f'-DCMAKE_CXX_COMPILER={reusing}',
           f'-DMEZZO_URL={repository(scratch / "repository")}', f'-DMEZZO_CPU_ARCH={cpu_arch}',

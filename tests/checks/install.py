@@ -18,8 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check import (ROOT, WARNINGS, copy_sources, first_program, install_blocks, must, program,
-                   reusing_compiler, run, skip, verdict)
+from check import (ROOT, WARNINGS, copy_sources, first_program, install_blocks, link_objects, must,
+                   program, reusing_compiler, run, skip, verdict)
 
 CONSUMER = ROOT / 'tests' / 'consumer'
 PROGRAMS = ('main', 'bench')  # a source each
@@ -131,7 +131,8 @@ def page(prefix, build, meson, cpu_arch, *compiler):
         (scratch / 'program' / 'main.cpp').write_text(source, encoding='utf-8')
         program(scratch / 'bin' / 'meson',
                 MESON.format(meson=shlex.quote(meson), cpu_arch=cpu_arch))
-        reusing = reusing_compiler(scratch / 'bin' / 'reusing', compiler, build, '')
+        reusing = reusing_compiler(scratch / 'bin' / 'reusing', compiler,
+                                   link_objects(build, scratch / 'objects', compiler), '')
         environment = {name: text for name, text in os.environ.items()
                        if name not in ('PKG_CONFIG_PATH', 'CMAKE_PREFIX_PATH', 'LD_LIBRARY_PATH')}
         environment |= {'PATH': f'{scratch}/bin:{os.environ["PATH"]}:/usr/sbin:/sbin',

@@ -9,14 +9,14 @@ twice as long, except kernels that the build has translated for the emulated dev
 parses. With --at-once it parses only the library's sources other than kernels, all at once, which
 takes an eighth of the time.
 """
-import json
 import shlex
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from check import ROOT, headers_reached, in_parallel, precompiled, run, skip, verdict
+from check import (ROOT, UNITS, compile_commands, headers_reached, in_parallel, precompiled, run,
+                   skip, verdict)
 
 # The build disables warnings that clang may not know; g++ ignores such options.
 STRICT = ['-Wno-unknown-warning-option', '-Werror']
@@ -27,7 +27,7 @@ WITHOUT_MEANING = ('-MD', '-fpch-deps', '-fpch-preprocess', '-fcolor-diagnostics
 # Headers of the library that are precompiled: a file is parsed with the first that it reaches.
 SHARED = ('nn/module.h', 'tensor/core/dispatch.h', 'tensor/core/tensor.h')
 # Folders of the objects of the library's sources other than kernels.
-TOGETHER = ('libcore.a.p/', 'libcompact.a.p/')
+TOGETHER = (*UNITS, 'libmade.a.p')
 # Options that take the next word and do not affect the meaning of the code.
 WITH_WORD = ('-o', '-MF', '-MQ', '-MT', '-c')
 
@@ -51,7 +51,7 @@ def shared_header(entry):
     """Returns the header that is precompiled for a file, or None."""
     if is_users(entry):
         return ROOT / 'mezzo.h'
-    headers = headers_reached((Path(entry['directory']) / entry['file']).resolve())
+    headers = headers_reached(Path(entry['file']))
     return next((ROOT / name for name in SHARED if ROOT / name in headers), None)
 
 
@@ -69,7 +69,7 @@ def with_headers(compiler, entries, folder):
 
 def is_users(entry):
     """Returns whether the file includes mezzo.h like a user's file: tests and samples."""
-    parents = (Path(entry['directory']) / entry['file']).resolve().parents
+    parents = Path(entry['file']).parents
     return ((ROOT / 'tests') in parents or
             (ROOT / 'samples') in parents) and (ROOT / 'tests' / 'emulator') not in parents
 
@@ -79,7 +79,7 @@ def settings_of(entry):
 
 
 def is_test(entry):
-    return (ROOT / 'tests') in (Path(entry['directory']) / entry['file']).resolve().parents
+    return (ROOT / 'tests') in Path(entry['file']).parents
 
 
 def together(entries, folder):
@@ -90,8 +90,8 @@ def together(entries, folder):
     joined = []
     for number, group in enumerate(groups.values()):
         unit = Path(folder) / f'unit_{number}.cpp'
-        unit.write_text(''.join(f'#include "{Path(entry["directory"]) / entry["file"]}"\n'
-                                for entry in group), encoding='utf-8')
+        unit.write_text(''.join(f'#include "{entry["file"]}"\n' for entry in group),
+                        encoding='utf-8')
         # g++ warns of members whose type is that of one file, as if the unit were a header.
         joined.append({**group[0], 'file': str(unit),
                        'command': group[0]['command'] + ' -Wno-subobject-linkage'})
@@ -101,18 +101,18 @@ def together(entries, folder):
 def main(build, compiler, *options):
     if shutil.which(compiler) is None:
         skip(f'{compiler} is not here')
-    entries = json.loads((Path(build) / 'compile_commands.json').read_text(encoding='utf-8'))
-    entries = [entry for entry in entries
-               if not entry['output'].endswith('.gch') and '-unity' not in entry['output']]
+    entries = [entry for entry in compile_commands(build)
+               if not entry['output'].endswith('.gch') and
+               ('unit' in entry or '-unity' not in entry['output'])]
     with tempfile.TemporaryDirectory() as folder:
         if '--at-once' in options:
             entries = together([entry for entry in entries
-                                if entry['output'].startswith(TOGETHER)], folder)
+                                if entry['output'].split('/')[0] in TOGETHER], folder)
         else:
             entries = {
                 entry['file']: entry
                 for entry in entries
-                if not entry['file'].startswith('tests/emulator/')
+                if not Path(entry['file']).is_relative_to(Path(build).resolve() / 'tests/emulator')
                 and ('--tests' in options or not is_test(entry))
             }.values()
         additions = with_headers(compiler, entries, folder) if 'clang' in compiler else {}

@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from check import copy_sources, first_program, install_blocks, must, reusing_compiler, verdict
+from check import (copy_sources, first_program, install_blocks, link_objects, must,
+                   reusing_compiler, verdict)
 
 def main(scratch, meson, build, cpu_arch, *compiler):
     scratch = Path(scratch)
@@ -23,7 +24,9 @@ def main(scratch, meson, build, cpu_arch, *compiler):
     (project / 'main.cpp').write_text(source, encoding='utf-8')
     (project / 'meson.build').write_text("project('program', 'cpp')\n" + install_blocks('meson')[0],
                                          encoding='utf-8')
-    reusing = reusing_compiler(scratch / 'compiler', compiler, build, 'subprojects/mezzo/')
+    reusing = reusing_compiler(scratch / 'compiler', compiler,
+                               link_objects(build, scratch / 'objects', compiler),
+                               'subprojects/mezzo/')
     environment = os.environ | {'CXX': str(reusing), 'CCACHE_DISABLE': '1'}
     must([
         meson, 'setup', scratch / 'build', project, '--wrap-mode=nodownload',

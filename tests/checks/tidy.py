@@ -6,12 +6,11 @@ Without files: those of the library and the samples that differ from COMMIT; def
 commit.
 """
 import argparse
-import json
 import shutil
 import sys
 from pathlib import Path
 
-from check import ROOT, in_parallel, must, run, skip, verdict
+from check import ROOT, compile_commands, in_parallel, must, run, skip, verdict
 from second_compiler import options_of
 
 UNKNOWN_TO_CLANG = ['-Wno-unknown-warning-option']
@@ -27,8 +26,7 @@ def changed_files(commit):
 def main(build, files):
     if shutil.which('clang-tidy') is None:
         skip('clang-tidy is not here')
-    entries = {(Path(entry['directory']) / entry['file']).resolve(): entry
-               for entry in json.loads((Path(build) / 'compile_commands.json').read_text())}
+    entries = {Path(entry['file']): entry for entry in compile_commands(build)}
     chosen = [entries[path] for path in (Path(ROOT / name).resolve() for name in files)
               if path in entries]
 
