@@ -195,7 +195,8 @@ TEST_CASE("wrong biases and fused functions of products are caught", "[gpu][proo
     // Without its relu, the first product has a wrong bias, too.
     check_caught(chain(dtype, MlpActivation::relu, 3), with(EpilogueFault::wrong_bias));
     check_caught(chain(dtype, MlpActivation::relu, 1), with(EpilogueFault::wrong_mask));
-    check_caught(chain(dtype, MlpActivation::relu, 2), with(EpilogueFault::short_sums));
+    if (dtype != bf16)  // whose sums Mezzo computes
+      check_caught(chain(dtype, MlpActivation::relu, 2), with(EpilogueFault::short_sums));
   }
   for (const DType dtype : {f16, bf16})
     check_caught(chain(dtype, MlpActivation::gelu_tanh, 1), with(EpilogueFault::wrong_gelu));

@@ -225,7 +225,15 @@ TEST_CASE("sums of rows and columns of any width agree with the CPU's in f64", "
   NEED_DEVICE();
   manual_seed(15);
   for_each_width([](std::int64_t width, DType dtype) { check_sums(randn({3, width}).to(dtype)); });
-  for_each_shape({{5000, 8}, {4300, 40}, {600, 1040}, {2000, 264}, {1, 100000}},
+  // Of the last three, rows of columns that are not whole packs are joined.
+  for_each_shape({{5000, 8},
+                  {4300, 40},
+                  {600, 1040},
+                  {2000, 264},
+                  {1, 100000},
+                  {512, 10},
+                  {4096, 27},
+                  {1600, 65}},
                  [](const Shape& shape, DType dtype) { check_sums(randn(shape).to(dtype)); });
   CHECK(sum(zeros({0, 8}, {.device = kDevice}), 0).to_vector<double>() ==
         std::vector<double>(8, 0));
@@ -298,12 +306,18 @@ TEST_CASE("sums of columns of several matrices agree with the CPU's in f64", "[g
   NEED_DEVICE();
   manual_seed(17);
   // of one chunk and of several, an odd number of rows and of packs, too few packs
-  for_each_shape(
-      {{3, 49, 256}, {2, 1501, 24}, {5, 37, 1040}, {300, 3, 8}, {2, 3, 70, 64}, {0, 9, 256}},
-      [](const Shape& shape, DType dtype) {
-        packed::check({randn(shape).to(dtype)},
-                      [](const std::vector<Tensor>& t) { return mean(t[0], t[0].dim() - 2); });
-      });
+  for_each_shape({{3, 49, 256},
+                  {2, 1501, 24},
+                  {5, 37, 1040},
+                  {300, 3, 8},
+                  {2, 3, 70, 64},
+                  {0, 9, 256},
+                  {3, 512, 10}},
+                 [](const Shape& shape, DType dtype) {
+                   packed::check({randn(shape).to(dtype)}, [](const std::vector<Tensor>& t) {
+                     return mean(t[0], t[0].dim() - 2);
+                   });
+                 });
   const auto last = [](const Tensor& x) { return x.to(MemoryFormat::channels_last); };
   for (const std::vector<std::int64_t>& dims :
        {std::vector<std::int64_t>{2, 3}, {0, 2, 3}, {1}, {2}, {0, 1, 2, 3}, {1, 3}})
@@ -321,6 +335,8 @@ TEST_CASE("sums of columns of several matrices agree with the CPU's in f64", "[g
   Tensor x = full({3, 300, 64}, 1e38);
   const Tensor y = mean(x.to(kDevice), 1);
   CHECK(alike::distance(y.to(cpu), full({3, 64}, 1e38)) < 1e-6);
+  const Tensor z = mean(full({2, 512, 10}, 1e38).to(kDevice), 1);
+  CHECK(alike::distance(z.to(cpu), full({2, 10}, 1e38)) < 1e-5);
   x[1][7].fill_(NAN);
   const Tensor some = mean(x.to(kDevice), 1).to(cpu);
   CHECK(sum(isnan(some)).item<std::int64_t>() == 64);

@@ -1,6 +1,8 @@
 // The CUDA kernels of the reductions with one number per result.
 #include "../../../tensor/ops/reduce/reduce.h"
 
+#include <numeric>
+
 #include "../../../tensor/cpu/order.h"
 #include "../../../tensor/ops/shape/copy.h"
 #include "../../attach.h"
@@ -68,14 +70,19 @@ void amin(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 using PackedSum = SumOf<float>;
 
 /** Columns of packs of some matrices over blocks: each block has `lanes` packs of a chunk of the
- *  rows of one. */
+ *  rows of one. Rows that are not whole packs are joined: `joined` of the matrix are a row here. */
 struct PackColumns {
   std::int64_t matrices, rows;  // rows of a matrix
   int packs, lanes, strips;     // packs of a row and of a block, blocks of a row
+  int joined;
   std::int64_t chunk_rows, chunks;
 
-  PackColumns(std::int64_t its_matrices, std::int64_t its_rows, std::int64_t its_packs)
-      : matrices(its_matrices), rows(its_rows), packs(static_cast<int>(its_packs)) {
+  PackColumns(std::int64_t its_matrices, std::int64_t its_rows, std::int64_t its_packs,
+              int its_joined)
+      : matrices(its_matrices),
+        rows(its_rows),
+        packs(static_cast<int>(its_packs)),
+        joined(its_joined) {
     lanes = static_cast<int>(
         std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(its_packs, kWarpSize))));
     strips = static_cast<int>(blocks_for(its_packs, lanes));
@@ -86,6 +93,14 @@ struct PackColumns {
     chunks = blocks_for(rows, chunk_rows);
   }
   Grid grid() const { return {.blocks = matrices * chunks * strips, .threads = kTeamThreads}; }
+  /** Returns the number of partial sums of a result. */
+  MZ_HD std::int64_t parts() const { return chunks * joined; }
+  /** Returns the place of a partial sum: that of a column of a chunk of a matrix. */
+  __device__ std::int64_t part_of(std::int64_t matrix, std::int64_t column, std::int64_t length,
+                                  std::int64_t chunk) const {
+    const int width = static_cast<int>(length) / joined, at = static_cast<int>(column);
+    return (matrix * width + at % width) * parts() + chunk * joined + at / width;
+  }
 };
 
 /** Stores the sum of a column that one block has, or repeats it first. Not inlined: this is the
@@ -145,30 +160,33 @@ __global__ void __launch_bounds__(kTeamThreads)
     float state = 0;
     for (int i = 0; i < slots; ++i) state += room[i * width + at];
     const std::int64_t column = std::int64_t{first_pack} * kWidth + at,
-                       length = std::int64_t{columns.packs} * kWidth,
-                       result = matrix * length + column;
+                       length = std::int64_t{columns.packs} * kWidth;
     if (column >= length) continue;
-    if (columns.chunks > 1)
-      partial[result * columns.chunks + chunk] = state;
+    if (partial)
+      partial[columns.part_of(matrix, column, length, chunk)] = state;
     else if (sum.is_safe(state))
-      sum.finish(result, state);
+      sum.finish(matrix * length + column, state);
     else
       repeat_column(x, columns.rows, length, sum, matrix, column);
   }
 }
 
 /** Launches packed_column_sum_kernel and returns true if it takes the sums: those of all columns of
- *  one or several matrices. Reads the 16-bit elements of f32 operands that are to be converted. */
+ *  one or several matrices, of any width where the rows can be joined. Reads the 16-bit elements of
+ * f32 operands that are to be converted. */
 bool sum_columns(const PackView& view, const Tensor& input, std::uint32_t dims,
                  const PackedSum& sum) {
   if (view.reduced.rank != 1 || view.reduced.strides[0] == 1 || view.reduced.count == 0 ||
       view.kept.rank == 0 || view.kept.count == 0)
     return false;
   const std::int64_t width = view.kept.sizes[view.kept.rank - 1],
-                     matrices = view.kept.count / width;
-  if (!are_packs(width, input.dtype())) return false;
-  const PackColumns columns(matrices, view.reduced.count, width / elements_per_pack(input.dtype()));
-  if (matrices > 1 && columns.rows * columns.lanes < kTeamThreads)
+                     matrices = view.kept.count / width, rows = view.reduced.count,
+                     per_pack = elements_per_pack(input.dtype()),
+                     joined = per_pack / std::gcd(width, per_pack);
+  if (!are_packs(width * joined, input.dtype()) || rows % joined != 0) return false;
+  const PackColumns columns(matrices, rows / joined, width * joined / per_pack,
+                            static_cast<int>(joined));
+  if ((matrices > 1 || joined > 1) && columns.rows * columns.lanes < kTeamThreads)
     return false;  // too few packs for the threads of a block
   const Tensor low = op::late_source(input);
   const bool widens = low.dtype() != input.dtype() && view.has_order_of(low);
@@ -178,7 +196,7 @@ bool sum_columns(const PackView& view, const Tensor& input, std::uint32_t dims,
   visit_packed(
       x.dtype(), input.dtype(),
       [&]<class T, class C>(std::type_identity<T>, std::type_identity<C>) {
-        reduce_chunks(plan, view.kept.count, columns.chunks, sum, device, [&](float* partial) {
+        reduce_chunks(plan, view.kept.count, columns.parts(), sum, device, [&](float* partial) {
           launch(&packed_column_sum_kernel<T, C>, columns.grid(), current_stream(device), columns,
                  static_cast<const T*>(x.raw_data()), sum, partial);
         });

@@ -12,6 +12,7 @@
 //   bool is_safe(State)            whether the result follows from the state of all elements
 //   R rescaled(State)              for other states: the reduction to repeat, which multiplies
 //                                  elements by a power of two
+//   bool may_repeat()              on the host, optional: false if all states are safe
 #pragma once
 
 #include "../../../tensor/math/safe_sum.h"
@@ -127,25 +128,26 @@ __global__ void __launch_bounds__(kSpreadThreads)
   walk.finish(r, states, state, partial);
 }
 
-/** Combines the states of a result's chunks, one block per result. The plan has the elements. */
+/** Combines the states of each result's chunks. The plan has the elements; the spread is that of
+ *  the chunks. */
 template <class R>
 __global__ void __launch_bounds__(kSpreadThreads)
     join_kernel(const ReductionPlan __grid_constant__ plan, const typename R::State* partial,
-                std::int64_t chunks, const R r) {
+                std::int64_t results, std::int64_t chunks, const Spread spread, const R r) {
   using State = typename R::State;
   MZ_SHARED(State, states, kSpreadThreads);
-  const int thread = static_cast<int>(threadIdx.x);
-  const auto result = static_cast<std::int64_t>(blockIdx.x);
+  const Role at = role_in(spread);
+  const std::int64_t result = std::int64_t{blockIdx.x} * spread.slots + at.slot;
+  const bool has_result = result < results;
   State state = r.identity();
-  for (std::int64_t i = thread; i < chunks; i += kSpreadThreads)
-    state = r.combine(state, partial[result * chunks + i]);
+  if (has_result)
+    for (std::int64_t i = at.part; i < chunks; i += spread.parts)
+      state = r.combine(state, partial[result * chunks + i]);
   const auto combine = [&r](State a, State b) { return r.combine(a, b); };
-  const Spread spread{.slots = 1, .parts = kSpreadThreads};
-  const Role at{0, thread};
   state = joined(spread, at, states, state, combine);
   if constexpr (Rescalable<R>)
-    finish_safely(plan, r, spread, at, result, true, state, states);
-  else if (thread == 0)
+    finish_safely(plan, r, spread, at, result, has_result, state, states);
+  else if (has_result && at.part == 0)
     r.finish(result, state);
 }
 
@@ -160,8 +162,13 @@ void reduce_chunks(const ReductionPlan& plan, std::int64_t results, std::int64_t
       workspace(results * chunks * static_cast<std::int64_t>(sizeof(State)), device);
   State* partial = static_cast<State*>(room.raw_data());
   run(partial);
-  launch(&join_kernel<R>, {.blocks = results, .threads = kSpreadThreads}, current_stream(device),
-         plan, partial, chunks, r);
+  bool may_repeat = Rescalable<R>;  // with all threads of a block
+  if constexpr (requires { r.may_repeat(); }) may_repeat = r.may_repeat();
+  const std::int64_t length = may_repeat ? kSpreadThreads : chunks;
+  const Lines joins{
+      .count = results, .length = chunks, .spread = spread_over(results, length, false)};
+  launch(&join_kernel<R>, grid_of(joins), current_stream(device), plan, partial, results, chunks,
+         joins.spread, r);
 }
 
 /** Calls run(grid, partial) to launch the kernel of a plan, and combines the states of the chunks
@@ -349,6 +356,7 @@ template <class C> struct SumOf {
   __device__ State identity() const { return C(0); }
   __device__ State add(State a, C x, std::int64_t) const { return a + x * scale; }
   __device__ State combine(State a, State b) const { return a + b; }
+  bool may_repeat() const { return divisor != C(1); }
   __device__ bool is_safe(State s) const { return divisor == C(1) || math::is_finite(s); }
   __device__ SumOf rescaled(State) const {
     SumOf other = *this;
