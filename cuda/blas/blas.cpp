@@ -83,12 +83,8 @@ bool is_nan(const char* at, DType dtype) {
 
 /** Describes the product, for the log. */
 std::string text_of(const Gemm& g) {
-  constexpr const char* kEpilogues[] = {"",
-                                        ", then relu",
-                                        ", times the mask of relu",
-                                        ", then gelu",
-                                        ", times the gradient of gelu",
-                                        " and sums of rows"};
+  constexpr const char* kEpilogues[] = {"", ", then relu", ", then gelu",
+                                        ", times the gradient of gelu", " and sums of rows"};
   return str("the product of ", g.dtype, ' ', g.m, " x ", g.k, " and ", g.k, " x ", g.n,
              g.batch > 1 ? str(" in a batch of ", g.batch) : std::string(),
              g.bias ? " with a bias" : "", g.beta != 0 ? " with an addend" : "",

@@ -21,7 +21,6 @@ struct Epilogue {
   enum class Kind : std::uint8_t {
     none,
     relu,  // c = relu(c), which propagates NaN; needs a bias
-    gate,  // c = 0 where the mask in memory, by relu_mask(), is 0
     gelu,  // c = gelu(c), tanh form; writes the argument to memory unless that is null; needs a
            // bias
     through_gelu,  // c times the gradient of that gelu at the values in memory
@@ -29,7 +28,7 @@ struct Epilogue {
   };
   Kind kind = Kind::none;
   void* memory = nullptr;
-  std::int64_t stride = 0;  // distance of rows in memory: elements for gelu, bits for a mask
+  std::int64_t stride = 0;  // elements from one row in memory to the next, for gelu
 };
 
 /** Returns true for functions that might not propagate NaN. */

@@ -9,7 +9,6 @@
 #include "../../tensor/core/row_major.h"
 #include "../../tensor/ops/shape/copy.h"
 #include "../attach.h"
-#include "../kernels/elementwise/relu_mask.h"
 #include "product.h"
 
 namespace mezzo::gpu {
@@ -81,21 +80,12 @@ void link(Inputs in, Outputs out, const op::LinearLink::Attrs& attrs) {
   op::activate(plain, y, attrs.after);
 }
 
-/** Computes the product gated by relu's mask. Returns false if that is still to be done. */
-bool gated_product(const op::ProductPlan& plan, const Tensor& y, Device device,
-                   const ResultPairs& pairs) {
-  if (plan.c.dtype == DType::f64 || !may_fuse(plan)) return false;
-  const Tensor mask = relu_mask(row_major(y), plan.n);
-  return run_product_with({Kind::gate, mask.raw_data(), mask_bits(plan.n)}, plan, device, pairs);
-}
-
 void input_grad(Inputs in, Outputs out, const op::LinearInputGrad::Attrs& attrs) {
   const op::ProductPlan plan = plan_of<op::LinearInputGrad>(in, out);
   const Device device = out[0].device();
   const Tensor &x = in[2], &kept = in[3];
   const auto own = [&](Outputs results) { input_grad(in, results, attrs); };
   const ResultPairs pairs = chain_beside_own(out, own);
-  if (attrs.before == MlpActivation::relu && gated_product(plan, x, device, pairs)) return;
   if (can_fuse_gelu(attrs.before, plan)) {
     if (run_product_with({Kind::through_gelu, kept.raw_data(), plan.n}, plan, device, pairs))
       return;

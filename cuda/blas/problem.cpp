@@ -19,7 +19,6 @@ void Description::set_epilogue(const Gemm& gemm) {
   const void* bias = e.kind == Kind::row_sums ? e.memory : gemm.bias;
   cublasLtEpilogue_t name = gemm.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   if (e.kind == Kind::relu) name = CUBLASLT_EPILOGUE_RELU_BIAS;
-  if (e.kind == Kind::gate) name = CUBLASLT_EPILOGUE_DRELU;
   if (e.kind == Kind::gelu)
     name = e.memory ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
   if (e.kind == Kind::through_gelu) name = CUBLASLT_EPILOGUE_DGELU;

@@ -150,11 +150,6 @@ template <class... Ops> void attach_products(type_list<Ops...>) {
 
 }  // namespace
 
-bool may_fuse(const op::ProductPlan& plan) {
-  blas::Gemm call;
-  return plan.c.data && fits_blas(plan, call) && call.batch == 1 && call.result == call.dtype;
-}
-
 bool run_product_with(const blas::Epilogue& epilogue, const op::ProductPlan& plan, Device device,
                       const ResultPairs& pairs) {
   blas::Gemm call;

@@ -10,9 +10,6 @@ namespace mezzo::gpu {
 /** Enqueues the product. Does nothing if the plan has no result. Errors: CudaError. */
 void run_product(const op::ProductPlan& plan, Device device);
 
-/** Returns whether cuBLASLt may compute the product with a fused epilogue. */
-bool may_fuse(const op::ProductPlan& plan);
-
 /** Enqueues the product with a fused epilogue. Returns false if cuBLASLt does not support it, or if
  *  its results are not those of Mezzo's own kernels; all results are then still to be computed.
  *  Errors: CudaError. */

@@ -41,15 +41,6 @@ cpu_kernels::Matrix matrix(const Matrix& x, DType dtype, std::int64_t entry) {
   return x.transposed ? stored.transposed() : stored;
 }
 
-std::int64_t mask_bytes(const Gemm& g) { return (g.m - 1) * g.epilogue.stride / 8 + (g.n + 7) / 8; }
-
-/** Returns the bit of an element in a mask. */
-bool mask_bit(const Gemm& g, std::int64_t i, std::int64_t j) {
-  if (emulator::epilogue_fault() == EpilogueFault::wrong_mask) i = (i + 1) % g.m;
-  const auto* const mask = static_cast<const std::uint8_t*>(g.epilogue.memory);
-  return (mask[(i * g.epilogue.stride + j) / 8] >> (j % 8) & 1) != 0;
-}
-
 template <class T> void relu(const Gemm& g) {
   T* c = static_cast<T*>(const_cast<void*>(g.c.data));
   for (std::int64_t i = 0; i < g.m; ++i)
@@ -57,13 +48,6 @@ template <class T> void relu(const Gemm& g) {
       T& value = c[i * g.c.stride + j];
       if (static_cast<float>(value) <= 0) value = static_cast<T>(0.0f);
     }
-}
-
-template <class T> void gate(const Gemm& g) {
-  T* c = static_cast<T*>(const_cast<void*>(g.c.data));
-  for (std::int64_t i = 0; i < g.m; ++i)
-    for (std::int64_t j = 0; j < g.n; ++j)
-      if (!mask_bit(g, i, j)) c[i * g.c.stride + j] = static_cast<T>(0.0f);
 }
 
 /** Applies gelu or its gradient to unrounded sums, as the library does, and rounds once. */
@@ -98,7 +82,6 @@ template <class T> void row_sums(const Gemm& g) {
 template <class T> void finish(const Gemm& g) {
   switch (g.epilogue.kind) {
     case Epilogue::Kind::relu: return relu<T>(g);
-    case Epilogue::Kind::gate: return gate<T>(g);
     case Epilogue::Kind::row_sums: return row_sums<T>(g);
     case Epilogue::Kind::gelu:
     case Epilogue::Kind::through_gelu:
@@ -114,19 +97,13 @@ void check_epilogue(const Gemm& g) {
   if (e.kind == Epilogue::Kind::gelu && !e.memory) return;
   require(emulator::is_device_memory(e.memory), "the epilogue's memory is not device memory");
   if (e.kind == Epilogue::Kind::row_sums) return require(!g.bias, "a bias beside sums of rows");
-  if (e.kind == Epilogue::Kind::gelu || e.kind == Epilogue::Kind::through_gelu) {
-    require(e.stride % 8 == 0 && e.stride >= g.n &&
-                reinterpret_cast<std::uintptr_t>(e.memory) % 16 == 0,
-            "rows of gelu's argument are not multiples of 16 bytes");
-    return require(
-        emulator::is_device_memory(
-            static_cast<char*>(e.memory) +
-            ((g.m - 1) * e.stride + g.n) * static_cast<std::int64_t>(item_size(g.dtype)) - 1),
-        "gelu's argument exceeds its memory");
-  }
-  require(e.stride % 128 == 0 && e.stride >= g.n, "rows of the mask are not multiples of 128 bits");
-  require(emulator::is_device_memory(static_cast<char*>(e.memory) + mask_bytes(g) - 1),
-          "the mask exceeds its memory");
+  require(
+      e.stride % 8 == 0 && e.stride >= g.n && reinterpret_cast<std::uintptr_t>(e.memory) % 16 == 0,
+      "rows of gelu's argument are not multiples of 16 bytes");
+  require(emulator::is_device_memory(
+              static_cast<char*>(e.memory) +
+              ((g.m - 1) * e.stride + g.n) * static_cast<std::int64_t>(item_size(g.dtype)) - 1),
+          "gelu's argument exceeds its memory");
 }
 
 /** A product whose sums run in order of depth, as those of our own CUDA kernels: tests compare

@@ -23,7 +23,6 @@ MZ_API void set_convolution_fault(ConvolutionFault fault);
 enum class EpilogueFault : std::uint8_t {
   none,
   wrong_bias,  // the bias of the first column is added to all
-  wrong_mask,  // gates with the bits of the next row
   wrong_gelu,  // the gradient of gelu is that at 0
   short_sums,  // sums of rows lack the last term
 };

@@ -62,7 +62,7 @@ const Group kGroups[] = {
      {"O4"},
      {"join_segments_kernel<float>", "segment_sums_kernel<float>"}},
     // layers
-    {{"MLP", "LeNet"}, {"O2", "O4"}, {"forward_packs_kernel<Relu>", "relu_mask_kernel<Low>"}},
+    {{"MLP", "LeNet"}, {"O2", "O4"}, {"forward_packs_kernel<Relu>", "gradient_packs_kernel<Relu>"}},
     {{"LeNet"},
      {"O2", "O4"},
      {"packed_run_gradient_kernel<Low, 4>", "packed_run_gradient_kernel<Low, 8>",
