@@ -108,21 +108,31 @@ TEST_CASE("inner products and distances of many blocks are exact for integers", 
 
 TEST_CASE("ctc_loss of many states and classes has the CPU's loss and gradient", "[gpu]") {
   NEED_DEVICE();
-  std::vector<double> labels;
-  for (int i = 0; i < 160; ++i) labels.push_back(1 + i * 7 % 299);
-  for (int i = 1; i < 160; i += 3)
-    labels[static_cast<std::size_t>(i)] = labels[static_cast<std::size_t>(i - 1)];
-  const auto run = [&](Device device) {
-    const TensorOptions integers{.dtype = i64, .device = device};
-    const Tensor x = (scattered_f32({200, 2, 300}) * 0.1).to(f64).to(device).requires_grad_();
-    const Tensor loss =
-        ctc_loss(log_softmax(x, 2), tensor(labels, {2, 80}, integers),
-                 tensor({200., 150}, {2}, integers), tensor({80., 71}, {2}, integers));
-    loss.backward();
-    return std::vector{loss.detach().to(cpu), x.grad().to(cpu)};
+  // A sample has up to `length` labels, of which every third repeats the one before.
+  const auto check = [](std::int64_t time, std::int64_t classes, std::int64_t length,
+                        const std::vector<double>& times, const std::vector<double>& lengths) {
+    const auto samples = static_cast<std::int64_t>(times.size());
+    std::vector<double> labels;
+    for (std::int64_t i = 0; i < samples * length; ++i)
+      labels.push_back(i % 3 == 1 ? labels.back() : static_cast<double>(1 + i * 7 % (classes - 1)));
+    const auto run = [&](Device device) {
+      const TensorOptions integers{.dtype = i64, .device = device};
+      const Tensor x = (scattered_f32({time, samples, classes}) * 0.1).to(f64).to(device);
+      x.requires_grad_();
+      const Tensor loss =
+          ctc_loss(log_softmax(x, 2), tensor(labels, {samples, length}, integers),
+                   tensor(times, {samples}, integers), tensor(lengths, {samples}, integers));
+      loss.backward();
+      return std::vector{loss.detach().to(cpu), x.grad().to(cpu)};
+    };
+    const std::vector<Tensor> there = run(kDevice), here = run(cpu);
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(sum(isnan(here[i])).item<std::int64_t>() == 0);
+      CHECK(amax(abs(there[i] - here[i])).item<double>() < 1e-9);
+    }
   };
-  const std::vector<Tensor> there = run(kDevice), here = run(cpu);
-  for (std::size_t i = 0; i < 2; ++i) CHECK(amax(abs(there[i] - here[i])).item<double>() < 1e-9);
+  check(200, 300, 80, {200., 150}, {80., 71});
+  check(720, 5, 515, {720.}, {515.});  // more states than are exchanged in shared memory
 }
 
 TEST_CASE(

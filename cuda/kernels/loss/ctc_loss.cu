@@ -1,5 +1,5 @@
-// The CUDA kernels of ctc_loss: one block per sample, one thread per state; all samples advance in
-// time together.
+// The CUDA kernels of ctc_loss. The sums over alignments advance in time, with one block per sample
+// and direction and one thread per state; then the gradient has one block per sample and time.
 #include "../../../tensor/ops/loss/ctc_loss.h"
 
 #include "../../../tensor/memory/transfer.h"
@@ -13,7 +13,9 @@ namespace {
 
 using cpu_kernels::Alignments;
 
-constexpr int kAlignmentThreads = 128;
+constexpr int kAlignmentThreads = 256, kRowThreads = 128;
+// Sums of so many states are exchanged in shared memory, those of more in the device's.
+constexpr std::int64_t kSharedStates = 1024;
 
 /** Log-probabilities of one sample of [T, N, C]. */
 struct Scores {
@@ -29,7 +31,7 @@ struct Scores {
 };
 using Sample = Alignments<Scores>;
 
-/** Operands of both kernels: the samples, and `kept` rows of sums per sample with one number per
+/** Operands of all kernels: the samples, and `kept` rows of sums per sample with one number per
  *  state. */
 struct Batch {
   Array x;
@@ -37,7 +39,7 @@ struct Batch {
   // Per sample: the lengths of the inputs, then those of the targets, then the targets' starts.
   const std::int64_t* lengths;
   std::int64_t time, samples, classes, blank, states, kept;
-  double* sums;
+  double* sums;  // over prefixes
 
   __device__ Sample sample(std::int64_t n) const {
     return {{x, n, samples, classes},
@@ -46,87 +48,129 @@ struct Batch {
             lengths[samples + n],
             blank};
   }
-  /** Returns a sample's sums at time t; `rows` rows are stored in rotation. */
-  __device__ double* at(double* all, std::int64_t rows, std::int64_t n, std::int64_t t) const {
-    return all + (n * rows + t % rows) * states;
+  /** Returns a sample's sums at time t; `kept` rows are stored in rotation. */
+  __device__ double* at(double* all, std::int64_t n, std::int64_t t) const {
+    return all + (n * kept + t % kept) * states;
   }
 };
 
-/** Runs the forward recursion of the calling block's sample; returns the last row of sums. */
-__device__ const double* run_forwards(const Batch& batch, const Sample& sample, std::int64_t n) {
-  const double* before = nullptr;
-  for (std::int64_t t = 0; t < sample.time; ++t) {
-    double* const now = batch.at(batch.sums, batch.kept, n, t);
-    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads)
-      now[s] = sample.forwards(t, s, before);
+/** What the gradient needs besides: sums over suffixes, and per sample the loss and, for each
+ * state, the next one of its class. */
+struct GradientBatch {
+  Batch of;
+  double *ends, *losses;
+  std::int32_t* next;
+};
+
+/** Computes the sums over prefixes of the calling block's sample, or over suffixes, and stores them
+ *  in `all` where all are kept. Returns the last row of sums. `room` has two rows of
+ *  kSharedStates. */
+__device__ const double* run(const Batch& batch, const Sample& sample, std::int64_t n,
+                             bool is_forwards, double* all, double* room) {
+  const bool is_shared = batch.states <= kSharedStates, keeps_all = batch.kept == batch.time;
+  const double* former = nullptr;
+  for (std::int64_t step = 0; step < sample.time; ++step) {
+    const std::int64_t t = is_forwards ? step : sample.time - 1 - step;
+    double* const kept = batch.at(all, n, t);
+    double* const now = is_shared ? room + step % 2 * kSharedStates : kept;
+    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads) {
+      const double sum =
+          is_forwards ? sample.forwards(t, s, former) : sample.backwards(t, s, former);
+      now[s] = sum;
+      if (is_shared && keeps_all) kept[s] = sum;
+    }
     __syncthreads();
-    before = now;
+    former = now;
   }
-  return before;
+  return former;
 }
 
 __global__ void __launch_bounds__(kAlignmentThreads)
     loss_kernel(const Batch __grid_constant__ batch, bool zero_infinity, const Array losses) {
+  MZ_SHARED(double, room, 2 * kSharedStates);
   const auto n = static_cast<std::int64_t>(blockIdx.x);
   const Sample sample = batch.sample(n);
-  const double* const last = run_forwards(batch, sample, n);
+  const double* const last = run(batch, sample, n, true, batch.sums, room);
   if (threadIdx.x != 0) return;
   const double loss = sample.loss(last);
   losses.store<double>(n, std::isinf(loss) && zero_infinity ? 0 : loss);
 }
 
-/** Stores the loss's derivative by the scores of one time step. `share` holds the expected count of
- *  each state over the alignments. */
-__device__ void store_row(const Sample& sample, std::int64_t t, const double* share, double g,
-                          const Array& dx) {
-  const Scores& scores = sample.log_probs;
-  for (std::int64_t c = threadIdx.x; c < scores.classes; c += kAlignmentThreads)
-    dx.store<double>(scores.place(t, c), std::exp(scores(t, c)) * g);
-  __syncthreads();
-  // The first state of a class subtracts the expected counts of all states of that class, in order.
-  for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads) {
-    const std::int64_t c = sample.class_of(s);
-    bool is_first = s < 2;
-    if (s > 2 && s % 2 == 1) {
-      is_first = true;
-      for (std::int64_t other = 1; other < s && is_first; other += 2)
-        is_first = sample.class_of(other) != c;
-    }
-    if (!is_first) continue;
-    double value = std::exp(scores(t, c));
-    for (std::int64_t other = s; other < sample.states(); other += 2)
-      if (sample.class_of(other) == c) value -= share[other];
-    dx.store<double>(scores.place(t, c), value * g);
+constexpr std::int32_t kIsFirst = 1 << 30;         // set for the first state of a class
+constexpr std::int32_t kNextState = kIsFirst - 1;  // the other bits: all are set where none is next
+
+/** Returns the next state of the class of state s, and whether s is the first. */
+__device__ std::int32_t next_of_class(const Sample& sample, std::int64_t s) {
+  const std::int64_t states = sample.states(), c = sample.class_of(s);
+  bool is_first = s < 2;
+  std::int64_t next = s + 2;
+  if (s % 2 == 1) {
+    std::int64_t former = s - 2;
+    while (former >= 0 && sample.class_of(former) != c) former -= 2;
+    is_first = former < 0;
+    while (next < states && sample.class_of(next) != c) next += 2;
   }
+  const std::int32_t word = next < states ? static_cast<std::int32_t>(next) : kNextState;
+  return is_first ? word | kIsFirst : word;
 }
 
+/** Computes the sums over prefixes and, in the other half of the blocks, those over suffixes. */
 __global__ void __launch_bounds__(kAlignmentThreads)
-    backward_kernel(const Batch __grid_constant__ batch, bool zero_infinity, const Array g,
-                    double* ends, double* shares, const Array dx) {
-  const auto n = static_cast<std::int64_t>(blockIdx.x);
-  const Sample sample = batch.sample(n);
+    sums_kernel(const GradientBatch __grid_constant__ batch) {
+  MZ_SHARED(double, room, 2 * kSharedStates);
+  const Batch& of = batch.of;
+  const std::int64_t n = blockIdx.x % of.samples;
+  const bool is_forwards = blockIdx.x < of.samples;
+  const Sample sample = of.sample(n);
+  const double* const last =
+      run(of, sample, n, is_forwards, is_forwards ? of.sums : batch.ends, room);
+  if (!is_forwards)
+    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads)
+      batch.next[n * of.states + s] = next_of_class(sample, s);
+  else if (threadIdx.x == 0)
+    batch.losses[n] = sample.loss(last);
+}
+
+/** Stores the loss's derivative by the scores of one time step of a sample. */
+__global__ void __launch_bounds__(kRowThreads)
+    gradient_kernel(const GradientBatch __grid_constant__ batch, bool zero_infinity, const Array g,
+                    const Array dx) {
+  MZ_SHARED(double, room, kSharedStates);
+  const Batch& of = batch.of;
+  const std::int64_t t = blockIdx.x / of.samples, n = blockIdx.x % of.samples;
+  const Sample sample = of.sample(n);
   const Scores& scores = sample.log_probs;
-  const double loss = sample.loss(run_forwards(batch, sample, n));
-  const bool defined = !std::isinf(loss);
-  const double undefined = zero_infinity ? 0 : std::numeric_limits<double>::quiet_NaN();
-  for (std::int64_t t = defined ? sample.time : 0; t < batch.time; ++t)
-    for (std::int64_t c = threadIdx.x; c < batch.classes; c += kAlignmentThreads)
-      dx.store<double>(scores.place(t, c), t < sample.time ? undefined : 0);
-  if (!defined) return;
+  const double loss = batch.losses[n];
+  if (t >= sample.time || std::isinf(loss)) {
+    const double value =
+        t >= sample.time || zero_infinity ? 0 : std::numeric_limits<double>::quiet_NaN();
+    for (std::int64_t c = threadIdx.x; c < scores.classes; c += kRowThreads)
+      dx.store<double>(scores.place(t, c), value);
+    return;
+  }
+  // the expected count of each state over the alignments
+  double* const begun = of.at(of.sums, n, t);
+  const double* const ended = of.at(batch.ends, n, t);
+  double* const share = of.states <= kSharedStates ? room : begun;
+  for (std::int64_t s = threadIdx.x; s < sample.states(); s += kRowThreads)
+    share[s] = sample.share(t, s, begun[s], ended[s], loss);
   const double gradient = g.load<double>(n);
-  double* const share = shares + n * batch.states;
-  const double* behind = nullptr;
-  for (std::int64_t t = sample.time - 1; t >= 0; --t) {
-    const double* const begun = batch.at(batch.sums, batch.kept, n, t);
-    double* const now = batch.at(ends, 2, n, t);
-    __syncthreads();  // shares may still be read
-    for (std::int64_t s = threadIdx.x; s < sample.states(); s += kAlignmentThreads) {
-      now[s] = sample.backwards(t, s, behind);
-      share[s] = sample.share(t, s, begun[s], now[s], loss);
+  for (std::int64_t c = threadIdx.x; c < scores.classes; c += kRowThreads)
+    dx.store<double>(scores.place(t, c), std::exp(scores(t, c)) * gradient);
+  __syncthreads();
+  // The first state of a class subtracts the expected counts of all states of that class, in order.
+  const std::int32_t* const next = batch.next + n * of.states;
+  for (std::int64_t s = threadIdx.x; s < sample.states(); s += kRowThreads) {
+    std::int32_t word = next[s];
+    if ((word & kIsFirst) == 0) continue;
+    const std::int64_t c = sample.class_of(s);
+    double value = std::exp(scores(t, c)) - share[s];
+    while ((word & kNextState) != kNextState) {
+      const std::int32_t other = word & kNextState;
+      value -= share[other];
+      word = next[other];
     }
-    __syncthreads();
-    store_row(sample, t, share, gradient, dx);
-    behind = now;
+    dx.store<double>(scores.place(t, c), value * gradient);
   }
 }
 
@@ -174,13 +218,21 @@ void each(Inputs in, Outputs out, const op::CtcAttrs& attrs) {
 void backward(Inputs in, Outputs out, const op::CtcAttrs& attrs) {
   if (out[0].numel() == 0) return;
   const CtcOperands held(in[1], in[2], attrs, true);
+  const Batch& of = held.batch;
   const Tensor g = row_major(in[0]);
-  const std::int64_t row = held.batch.samples * held.batch.states;
-  const Tensor room = workspace(3 * row * static_cast<std::int64_t>(sizeof(double)), g.device());
-  double* const ends = static_cast<double*>(room.raw_data());
-  launch(&backward_kernel, {.blocks = held.batch.samples, .threads = kAlignmentThreads},
-         current_stream(g.device()), held.batch, attrs.zero_infinity, Array(g), ends,
-         ends + 2 * row, Array(out[0]));
+  const auto room = [&](std::int64_t count, std::size_t size) {
+    return workspace(count * static_cast<std::int64_t>(size), g.device());
+  };
+  const Tensor ends = room(of.samples * of.kept * of.states, sizeof(double)),
+               losses = room(of.samples, sizeof(double)),
+               next = room(of.samples * of.states, sizeof(std::int32_t));
+  const GradientBatch batch{of, static_cast<double*>(ends.raw_data()),
+                            static_cast<double*>(losses.raw_data()),
+                            static_cast<std::int32_t*>(next.raw_data())};
+  const runtime::Stream stream = current_stream(g.device());
+  launch(&sums_kernel, {.blocks = 2 * of.samples, .threads = kAlignmentThreads}, stream, batch);
+  launch(&gradient_kernel, {.blocks = of.time * of.samples, .threads = kRowThreads}, stream, batch,
+         attrs.zero_infinity, Array(g), Array(out[0]));
 }
 
 }  // namespace

@@ -35,20 +35,22 @@ template <class LogProbs> struct Alignments {
   /** Returns the logarithm of the sum over all prefixes that are in state s at time t, including
    *  output t; `before` holds the values of all states at t - 1. */
   MZ_HD double forwards(std::int64_t t, std::int64_t s, const double* before) const {
+    const double own = log_prob(t, s);  // first: a GPU sums while it is loaded
     double sum = t == 0 && s < 2 ? 0 : kNever;
     for (std::int64_t step = 0; t > 0 && step <= reach(s) && step <= s; ++step)
       sum = log_add(sum, before[s - step]);
-    return sum == kNever ? kNever : sum + log_prob(t, s);
+    return sum == kNever ? kNever : sum + own;
   }
 
   /** Returns the logarithm of the sum over all suffixes from state s at time t, including output t;
    *  `behind` holds the values of all states at t + 1. */
   MZ_HD double backwards(std::int64_t t, std::int64_t s, const double* behind) const {
+    const double own = log_prob(t, s);
     double sum = t == time - 1 && s >= states() - 2 ? 0 : kNever;
     for (std::int64_t step = 0; t < time - 1 && s + step < states() && step <= reach(s + step);
          ++step)
       sum = log_add(sum, behind[s + step]);
-    return sum == kNever ? kNever : sum + log_prob(t, s);
+    return sum == kNever ? kNever : sum + own;
   }
 
   /** Returns the negative logarithm of the sum over all alignments; `last` holds the values of
