@@ -42,6 +42,24 @@ using AxpbyItems = ItemList<Nothing, AxpbyCall>;
 
 template <class C> __device__ inline bool finite(C x) { return x - x == 0; }
 
+/** The first non-finite element of a thread. */
+template <class C> struct FirstNonfinite {
+  std::int64_t at = -1;
+  C value = 0;
+
+  __device__ void look_at(std::int64_t element, C x) {
+    if (at >= 0 || finite(x)) return;
+    at = element;
+    value = x;
+  }
+  /** Notes it in the flag, if there is one that has no earlier one. */
+  __device__ void note(const TensorListEntry& x, NonfiniteWord* found_inf) const {
+    if (at < 0 || !found_inf) return;
+    const NonfiniteWord word = optim::nonfinite_word(x.index, at, value);
+    if (word > *static_cast<const volatile NonfiniteWord*>(found_inf)) atomicMax(found_inf, word);
+  }
+};
+
 template <class C>
 __global__ void __launch_bounds__(kListThreads)
     axpby_kernel(const AxpbyItems __grid_constant__ list) {
@@ -49,11 +67,19 @@ __global__ void __launch_bounds__(kListThreads)
   std::int64_t begin;
   const auto& item = list.mine(begin);
   const TensorListEntry& x = item.tensors;
+  FirstNonfinite<C> bad;
+  if (!x.data[kOut]) {
+    for_each_loaded_run<C>(x, kX, item.vectors, begin,
+                           [&](std::int64_t at, int n, const C(&xs)[kListRun]) {
+#pragma unroll
+                             for (int k = 0; k < kListRun; ++k)
+                               if (k < n) bad.look_at(at + k, xs[k]);
+                           });
+    return bad.note(x, call.found_inf);
+  }
   const bool has_y = x.data[kY] != nullptr;
   const bool checks = call.found_inf != nullptr;
   const C a = static_cast<C>(call.a.value()), b = static_cast<C>(call.b.value());
-  std::int64_t bad = -1;  // the calling thread's first element that is not finite
-  C value = 0;
   for_each_run_of(x, begin, [&](std::int64_t at, int n) {
     C xs[kListRun], ys[kListRun], out[kListRun];
     load_items<C>(x, kX, item.vectors, at, n, xs);
@@ -61,19 +87,12 @@ __global__ void __launch_bounds__(kListThreads)
 #pragma unroll
     for (int k = 0; k < kListRun; ++k) {
       if (k >= n) continue;
-      if (checks && bad < 0 && !finite(xs[k])) {
-        bad = at + k;
-        value = xs[k];
-      }
+      if (checks) bad.look_at(at + k, xs[k]);
       out[k] = has_y ? a * xs[k] + b * ys[k] : a * xs[k];
     }
     store_items<C>(x, kOut, item.vectors, at, n, out);
   });
-  if (bad < 0) return;
-  const NonfiniteWord word = optim::nonfinite_word(x.index, bad, value);
-  // Skips the atomic if an earlier location is recorded already.
-  if (word > *static_cast<const volatile NonfiniteWord*>(call.found_inf))
-    atomicMax(call.found_inf, word);
+  bad.note(x, call.found_inf);
 }
 
 void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {
@@ -143,13 +162,13 @@ template <class C> __device__ inline double sum_of_chunk(const NormItems& list) 
   const auto& item = list.mine(begin);
   const C factor = static_cast<C>(call.inv_scale.value());
   double sum = 0;
-  for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
-    C xs[kListRun];
-    load_items<C>(item.tensors, kX, item.vectors, at, n, xs);
+  for_each_loaded_run<C>(
+      item.tensors, kX, item.vectors, begin, [&](std::int64_t, int n, const C(&xs)[kListRun]) {
 #pragma unroll
-    for (int k = 0; k < kListRun; ++k)
-      if (k < n) sum = call.kind.combine(sum, call.kind.power(static_cast<double>(xs[k] * factor)));
-  });
+        for (int k = 0; k < kListRun; ++k)
+          if (k < n)
+            sum = call.kind.combine(sum, call.kind.power(static_cast<double>(xs[k] * factor)));
+      });
   return combined(call.kind, sum);
 }
 

@@ -202,4 +202,28 @@ __device__ inline void for_each_run_of(const TensorListEntry& x, std::int64_t be
     f(at, end - at < kListRun ? static_cast<int>(end - at) : kListRun);
 }
 
+/** Calls f(at, n, values) for the same runs with the elements of a list, converted to C. All runs
+ * of a thread are loaded before the first call where vector access allows it. */
+template <class C, class F>
+__device__ inline void for_each_loaded_run(const TensorListEntry& x, int list, bool vectors,
+                                           std::int64_t begin, F&& f) {
+  constexpr int kStep = kListRun * kListThreads, kRuns = static_cast<int>(kListChunk / kStep);
+  const std::int64_t first = begin + static_cast<std::int64_t>(threadIdx.x) * kListRun;
+  C held[kRuns][kListRun];
+  const auto load = [&]<class T>(std::type_identity<T>) {
+    const T* const from = static_cast<const T*>(x.data[list]) + first;
+#pragma unroll
+    for (int i = 0; i < kRuns; ++i) load_vector(from + i * kStep, held[i]);
+  };
+  if (vectors && begin + kListChunk <= x.numel && with_vectors<C>(x.dtype[list], load)) {
+#pragma unroll
+    for (int i = 0; i < kRuns; ++i) f(first + i * kStep, kListRun, held[i]);
+    return;
+  }
+  for_each_run_of(x, begin, [&](std::int64_t at, int n) {
+    load_items<C>(x, list, vectors, at, n, held[0]);
+    f(at, n, held[0]);
+  });
+}
+
 }  // namespace mezzo::gpu

@@ -62,7 +62,7 @@ constexpr const char* kProducts = "bound by products, not by memory";
 constexpr const char* kAnyLayout = "for any layout: loads elements one by one";
 constexpr InFlight kInFlight[] = {
     {"attention_kernel", 0, kProducts},
-    {"axpby_kernel", 16},
+    {"axpby_kernel", 32},
     {"copy_kernel", 0, kAnyLayout},
     {"copy_packs_kernel", 16},
     {"fill_kernel", 0, "loads nothing"},
