@@ -193,6 +193,8 @@ BUDGETS = {
         Budget(r'packed_backward_kernel<float, float, true, mezzo::BFloat16>', 96, 54, 16, 4, 4,
                loop=True),
     ],
+    # eight loads of 16 bits and a store of 16 bytes, of which a quarter comes from memory
+    'conv_columns': [Budget(r'windows_kernel', 32, 12, 8, 0, 1)],
     # a x + b y in 16 bits has 43; the counted way also writes down a non-finite element. Whole chunks
     # of a check or a norm are loaded before this loop, with four loads in flight
     'lists': [

@@ -33,14 +33,18 @@ inline const std::vector<ConvCase> kConvCases{
 };
 
 /** Returns result and gradients of a convolution on a device, with and without a bias. */
-inline std::vector<std::vector<double>> conv_results(const ConvCase& c, DType dtype,
-                                                     Device device) {
+inline std::vector<std::vector<double>> conv_results(
+    const ConvCase& c, DType dtype, Device device, MemoryFormat format = MemoryFormat::contiguous) {
   const auto leaf = [&](const Shape& shape) {
-    return whole(shape, dtype).to(device).requires_grad_();
+    const Tensor x = whole(shape, dtype).to(device);
+    return (shape.rank() > 3 ? x.to(format) : x).requires_grad_();
+  };
+  const auto convolve = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+    return c.w.rank() == 5 ? conv3d(x, w, b, c.options) : conv2d(x, w, b, c.options);
   };
   const Tensor x = leaf(c.x), w = leaf(c.w), b = leaf({c.w[0]});
   std::vector<std::vector<double>> all;
-  for (const Tensor& y : {conv2d(x, w, b, c.options), conv2d(x, w, {}, c.options)}) {
+  for (const Tensor& y : {convolve(x, w, b), convolve(x, w, {})}) {
     all.push_back(y.to_vector<double>());
     const Tensor g = whole(y.shape(), dtype).to(device);
     std::vector<Tensor> inputs{x, w};

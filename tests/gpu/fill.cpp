@@ -24,6 +24,7 @@ struct Small {
 constexpr Small kSmall[] = {
     {"axpby_kernel", 177, "limited by a launch's argument size: 177 chunks of 4,096 elements"},
     {"backward_kernel", 64, "of cross entropy: 1,024 lines of 10 classes, 16 per block"},
+    {"copy_kernel", 5, "the gradient of the first layer's 9,408 weights"},
     {"copy_packs_kernel", 196, "8 elements per thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"forward_packs_kernel", 256, "elementwise, 8 elements per thread: at most 524,288"},
@@ -46,6 +47,7 @@ constexpr Small kSmall[] = {
     {"segment_sums_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
     {"update_kernel", 176, "limited by a launch's argument size: 176 chunks of 4,096 elements"},
+    {"windows_kernel", 6, "of the first layer's 9,408 weights"},
 };
 
 /** With fewer bytes in flight per multiprocessor, memory is not used in full. */
@@ -108,6 +110,7 @@ constexpr InFlight kInFlight[] = {
     {"update_kernel", 32},
     {"whole_backward_kernel", 0, kAnyLayout},
     {"whole_norm_kernel", 0, kAnyLayout},
+    {"windows_kernel", 16},
 };
 
 /** Checks that a launch of many blocks has enough bytes in flight. A grid that is resident at once,

@@ -100,6 +100,8 @@ const Group kGroups[] = {
       "packed_norm_gradient_kernel<Low>", "packed_normalise_kernel<Low>",
       "plane_max_backward_kernel<Low, 8, unsigned char>",
       "plane_max_kernel<Low, 8, unsigned char>"}},
+    // the first layer, with the kernel's columns as channels
+    {{"ResNet-50"}, {"O2", "O4"}, {"copy_kernel<float>", "windows_kernel"}},
 };
 
 bool contains(const Names& names, const std::string& name) {

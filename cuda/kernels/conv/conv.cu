@@ -8,7 +8,7 @@
 #include "../lines.h"
 #include "../tiles.h"
 #include "../triple.h"
-#include "conv_products.h"
+#include "conv_columns.h"
 
 namespace mezzo::gpu {
 
@@ -212,6 +212,17 @@ bool by_library(const ConvCall& call, const ResultPairs& pairs) {
   if (OwnKernels::active() || !one_dtype || !has_work) return false;
   if (are_conv_products(call)) {
     run_conv_products(call);
+    return true;
+  }
+  if (has_few_channels(call)) {
+    const ConvCall columns = with_columns_as_channels(call);
+    if (call.wanted == dnn::Convolution::Wanted::y) return by_library(columns, pairs);
+    const auto with_weight = [&] {
+      copy_weight_of_columns(columns, call);
+      return pairs();
+    };
+    if (!by_library(columns, with_weight)) return false;
+    copy_weight_of_columns(columns, call);
     return true;
   }
   const bool adds_to_y = !bias.defined() || call.wanted == dnn::Convolution::Wanted::y;

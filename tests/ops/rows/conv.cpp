@@ -247,6 +247,27 @@ Smoke smoke_conv(MemoryFormat format, const char* result, std::int64_t side) {
               }};
 }
 
+/** A first layer of ResNet, 7 x 7 of 3 channels with stride 2: y, or the gradient of the weight. */
+Smoke smoke_first_layer(const char* result) {
+  const std::string what = result;
+  return {.name = "conv2d, 3 channels % NHWC " + what,
+          .dtypes = {f16, bf16},
+          .operands =
+              [](const Maker& make, DType dtype) {
+                const std::int64_t batch = make.pick(1, 2, 64), pixels = make.pick(8, 20, 224);
+                return Tensors{make.normal({batch, 3, pixels, pixels}, dtype),
+                               make.normal({make.pick(12, 16, 64), 3, 7, 7}, dtype)};
+              },
+          .backward = what == "dw",
+          .by_library = true,
+          .leaf = 1,
+          .format = MemoryFormat::channels_last,
+          .flops =
+              [](const Tensors& x) {
+                return 2.0 * static_cast<double>(x[0].numel() / 4 * x[1].size(0) * 49);
+              }};
+}
+
 /** Gradients on images or lines of `dims` dimensions with n elements each, which have `channels`
  *  channels: `weight` makes the weight's shape. */
 Smoke smoke_gradients(const char* name, int dims, Shape (*weight)(std::int64_t channels),
@@ -338,6 +359,8 @@ const Rows convolution_rows("window", [] {
       images.smoke(smoke_conv(format, result, 3), {.padding = 1});
       images.smoke(smoke_conv(format, result, 1), {});
     }
+  for (const char* result : {"y", "dw"})
+    images.smoke(smoke_first_layer(result), {.stride = 2, .padding = 3});
   CONV(conv3d, ConvOptions)
       .smoke(smoke_gradients("conv3d", 3, [](std::int64_t c) { return Shape{c, c, 3, 3, 3}; }),
              {.padding = 1})
