@@ -7,9 +7,7 @@
 namespace mezzo::optim {
 
 template <AdamKind kKind> void AdamRuleOf<kKind>::check(const Options& options) {
-  const OptionChecks check(type_name);
-  check.adaptive(options);
-  if (kKind == AdamKind::fused) check.without_amsgrad(options.amsgrad);
+  OptionChecks(type_name).adaptive(options);
 }
 
 template class OptimizerOf<AdamRuleOf<AdamKind::adam>>;

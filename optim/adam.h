@@ -30,7 +30,7 @@ template <AdamKind kKind> struct AdamOptionsOf {
   /** Decoupled weight decay: p -= lr * weight_decay * p. False, as in
    *  Adam: L2, weight_decay * p is added to the gradient. */
   bool adam_w_mode = kKind != AdamKind::adam;
-  bool amsgrad = false;   // divide by the largest mean of squares so far; an error in FusedAdam
+  bool amsgrad = false;   // divide by the largest mean of squares so far
   bool maximize = false;  // go up the gradient instead of down
   /** Returns true if all options are the same. */
   bool operator==(const AdamOptionsOf&) const = default;
@@ -100,7 +100,7 @@ class MZ_API AdamW final : public OptimizerOf<AdamRuleOf<AdamKind::adam_w>> {
 
 /** AdamW by default, with the defaults of apex. Under a GradScaler it unscales
  *  gradients, 16-bit ones included, in the same pass as the update. Precision: as Adam. Errors: as
- *  Adam; ValueError for amsgrad. Source: apex.optimizers.FusedAdam (options and defaults). */
+ *  Adam. Source: apex.optimizers.FusedAdam (options and defaults; that refuses amsgrad). */
 class MZ_API FusedAdam final : public OptimizerOf<AdamRuleOf<AdamKind::fused>> {
  public:
   using OptimizerOf::OptimizerOf;

@@ -10,7 +10,6 @@ void FusedLambRule::check(const Options& o) {
   const OptionChecks check(type_name);
   check.adaptive(o);
   check.finite("max_grad_norm", o.max_grad_norm);
-  check.without_amsgrad(o.amsgrad);
 }
 
 namespace {

@@ -26,7 +26,6 @@ struct FusedLambOptions {
   /** All gradients are clipped, as one vector, to this L2 norm; 0 or less: no clipping. */
   double max_grad_norm = 1;
   bool use_nvlamb = false;  // use the norms for the step length without weight decay too
-  bool amsgrad = false;     // not supported: true is an error
   /** Returns true if all options are the same. */
   bool operator==(const FusedLambOptions&) const = default;
 };
@@ -50,8 +49,7 @@ struct MZ_API FusedLambRule {
    *  everything before anything changes. */
   static void run(std::vector<TensorTuple> tensors, std::span<LambSettings> settings,
                   const UpdateCall& call);
-  /** Calls `visit` with the name of each option but amsgrad, and a reference to it. The state dict
-   *  has them. */
+  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
     visit("bias_correction", o.bias_correction);
@@ -69,7 +67,7 @@ extern template class MZ_API OptimizerOf<FusedLambRule>;
  *  or neither weight decay nor use_nvlamb is set. Precision: f32 arithmetic and state for f16,
  *  bf16, f32; f64 for f64; norms in f64; one rounding per step. Needs one more tensor per
  *  parameter during a step. Errors: ValueError unless lr, eps, weight_decay >= 0 and betas in
- *  [0, 1), and for amsgrad; DeviceError for parameters on several devices. Source: You et al.,
+ *  [0, 1); DeviceError for parameters on several devices. Source: You et al.,
  *  Large batch optimization for deep learning: training BERT in 76 minutes, 2020;
  *  apex.optimizers.FusedLAMB. */
 class MZ_API FusedLAMB final : public OptimizerOf<FusedLambRule> {

@@ -14,7 +14,6 @@ void FusedNovoGradRule::check(const Options& o) {
   check.adaptive(o);
   check.require(o.norm_type == 2 || o.norm_type == 0, "norm_type", o.norm_type,
                 "2 (L2) or 0 (the largest magnitude)");
-  check.without_amsgrad(o.amsgrad);
 }
 
 void FusedNovoGradRule::run(std::vector<TensorTuple> tensors, std::span<NovoGradSettings> settings,

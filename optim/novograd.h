@@ -24,7 +24,6 @@ struct FusedNovoGradOptions {
   bool grad_averaging = true;      // weight of a new value in the running mean: 1 - beta1; false: 1
   int norm_type = 2;               // 2: L2; 0: largest magnitude
   bool init_zero = false;          // the running norm starts at 0; false: at the first norm
-  bool amsgrad = false;            // not supported: true is an error
   /** Returns true if all options are the same. */
   bool operator==(const FusedNovoGradOptions&) const = default;
 };
@@ -48,8 +47,7 @@ struct MZ_API FusedNovoGradRule {
   /** Updates all running norms, then all parameters. Allocates before anything changes. */
   static void run(std::vector<TensorTuple> tensors, std::span<NovoGradSettings> settings,
                   const UpdateCall& call);
-  /** Calls `visit` with the name of each option but amsgrad, and a reference to it. The state dict
-   *  has them. */
+  /** Calls `visit` with the name of each option and a reference to it. The state dict has them. */
   template <class Visit> static void fields(Options& o, const Visit& visit) {
     visit_adaptive_options(o, visit);
     visit("bias_correction", o.bias_correction);
@@ -68,7 +66,7 @@ extern template class MZ_API OptimizerOf<FusedNovoGradRule>;
  *  With reg_inside_moment m is the mean of g / d + weight_decay * p, and p -= lr * m / (1 -
  *  beta1^t). Precision: f32 arithmetic and state for f16, bf16, f32; f64 for f64; norms in f64;
  *  one rounding per step. Errors: ValueError unless lr, eps, weight_decay >= 0, betas in [0, 1),
- *  norm_type 2 or 0, and for amsgrad; DeviceError for parameters on several devices. Source:
+ *  norm_type 2 or 0; DeviceError for parameters on several devices. Source:
  *  Ginsburg et al., Stochastic gradient methods with layer-wise adaptive moments, 2019;
  *  apex.optimizers.FusedNovoGrad. */
 class MZ_API FusedNovoGrad final : public OptimizerOf<FusedNovoGradRule> {

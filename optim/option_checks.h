@@ -37,12 +37,6 @@ class OptionChecks {
     not_negative("eps", o.eps);
     not_negative("weight_decay", o.weight_decay);
   }
-  void without_amsgrad(bool amsgrad) const {
-    if (amsgrad)
-      fail<ValueError>(
-          type_name_,
-          {.what = "amsgrad is not supported", .got = "amsgrad true", .expected = "amsgrad false"});
-  }
   void require(bool holds, std::string_view option, double got, std::string_view expected) const {
     if (!holds)
       fail<ValueError>(type_name_, {.what = std::string(option) + " is out of range",

@@ -197,3 +197,37 @@ TEST_CASE("logsumexp of a line of -inf is -inf, with gradient 0", "[ops][edges]"
       check_near(second(f, x, {1, 1, 1, 1}).view({4}), {0, 0, 0, 0}, 0);
     }
 }
+
+// ---- other functions ----------------------------------------------------------------------------
+
+TEST_CASE("nan in a recurrent layer with relu reaches the gradients, as in relu", "[ops][edges]") {
+  const auto leaf = [](const Values& values, const Shape& shape) {
+    return made(values, shape).requires_grad_();
+  };
+  const Tensor x = leaf({kNan, 2}, {1, 2}), w = leaf({3, 5}, {1, 2}), u = leaf({1}, {1, 1});
+  const Tensor h = made({1}, {1, 1});
+  check_near(x * 0 + relu(x), {kNan, 2});
+  const Tensor cell = rnn_relu_cell(x, h, {w, u});
+  const Tensor layer = rnn_relu(x.unsqueeze(0), h.unsqueeze(0), {{w, u}}).output;
+  for (const Tensor& y : {cell, layer}) {
+    check_near(y.flatten(), {kNan});
+    const std::vector<Tensor> gradients = grad({sum(y)}, {x, w, u});
+    check_near(gradients[0].flatten(), {3, 5});
+    check_near(gradients[1].flatten(), {kNan, 2});
+    check_near(gradients[2].flatten(), {1});
+  }
+}
+
+TEST_CASE("the gradient of atan2 exists where its squares leave the range", "[ops][edges]") {
+  const Tensor a = made({1e-42, 0, 3e38, 1e-42}).requires_grad_(),
+               b = made({0, 1e-30, 0, 1e-30}).requires_grad_();
+  const std::vector<Tensor> gradients = grad({sum(atan2(a, b))}, {a, b});
+  check_near(gradients[0], {0, 1e30, 0, 1e30});
+  check_near(gradients[1].slice(0, 1, 3), {0, -1 / 3e38}, 1e-4);
+}
+
+TEST_CASE("the number of coordinates that differ is nan where one is nan", "[ops][edges]") {
+  const Tensor a = made({1, kNan, 3, 1, 2, 3}, {2, 3}), b = made({1, 2, 4}, {1, 3});
+  check_near(cdist(a, b, {.p = 0}).flatten(), {kNan, 1});
+  check_near(pdist(a, {.p = 0}), {kNan});
+}

@@ -21,7 +21,7 @@ template <class C> MZ_HD C sign_of(C d) { return d > C(0) ? C(1) : d < C(0) ? C(
 
 /** p = 0: the number of coordinates that differ. */
 template <class C> struct Differing {
-  MZ_HD C step(C a, C d) const { return d != C(0) ? a + C(1) : a; }
+  MZ_HD C step(C a, C d) const { return d == C(0) ? a : a + (d == d ? C(1) : d); }  // nan stays
   MZ_HD C join(C a, C b) const { return a + b; }
   MZ_HD C finish(C a) const { return a; }
   MZ_HD bool is_safe(C) const { return true; }

@@ -59,7 +59,8 @@ MZ_API Tensor atan2(const Tensor& y, const Tensor& x);
  *  Gradient: 1/b for a, -a/b^2 for b; 0 with rounding.
  *  Errors: ShapeError; ValueError for an integer divided by 0 with rounding. */
 MZ_API Tensor div(const Tensor& a, const Tensor& b, const DivOptions& options = {});
-/** Returns a / b rounded down. Integers stay integers.
+/** Returns the exact quotient of a and b, rounded down: 1 / 0.1 gives 9, as in Python, because 0.1
+ *  in floating point is larger. Integers stay integers.
  *  Precision: promote.
  *  Gradient: 0.
  *  Errors: ShapeError; ValueError for an integer divided by 0. */
@@ -301,11 +302,11 @@ struct Atan2 {
     const V larger = constant(V(select(size_a > size_b, size_a, size_b)));
     const V size = select((larger > 0) & (larger < INFINITY), larger, 1);
     const V y = a / size, x = b / size, squares = y * y + x * x;
-    const V quotient = g / select(squares == 0, num<V>(1), squares) / size;
+    const V slope = g / select(squares == 0, num<V>(1), squares);
     if constexpr (I == 0)
-      return select(squares == 0, num<V>(0), quotient * x);
+      return select(squares == 0, num<V>(0), slope * x / size);
     else
-      return select(squares == 0, num<V>(0), -quotient * y);
+      return select(squares == 0, num<V>(0), -slope * y / size);
   }
 };
 
@@ -332,11 +333,27 @@ struct FloorDivide {
       const V quotient = truncated_quotient(a, b);
       return quotient - (a != times(quotient, b) && (a < 0) != (b < 0));
     } else {
-      return floor(a / b);
+      const V quotient = floor(a / b);
+      // If a / b was rounded to the next integer, the rest has another sign than b: 1 / 0.1 is 9.
+      const auto rest = quotient == 0 ? a : rest_of(a, quotient, b);
+      return (rest < 0 && b > 0) || (rest > 0 && b < 0) ? quotient - 1 : quotient;
     }
   }
   template <int, class V> MZ_HD static V gradient(const V& g, const V&, const V&) {
     return zeros_like(g);
+  }
+
+ private:
+  /** Returns a - quotient * b, with the exact sign. */
+  template <class V> MZ_HD static auto rest_of(V a, V quotient, V b) {
+#if defined(__FMA__) || defined(__CUDA_ARCH__)
+    return std::fma(-quotient, b, a);
+#else
+    if constexpr (std::is_same_v<V, float>)
+      return static_cast<float>(double{a} - double{quotient} * double{b});
+    else
+      return std::fma(-quotient, b, a);
+#endif
   }
 };
 
@@ -444,8 +461,8 @@ struct Xlogy {
     return select((x == 0) & (y == y), num<V>(0), V(x * log(y)));
   }
   template <int I, class V> MZ_HD static V gradient(const V& g, const V& x, const V& y) {
-    if constexpr (I == 0)
-      return g * select((x == 0) & (y <= 0), num<V>(0), V(log(y)));
+    if constexpr (I == 0)  // as PyTorch's: 0 too where g is 0, whatever the logarithm
+      return select(((x == 0) & (y <= 0)) | ((g == 0) & (y == y)), num<V>(0), V(g * log(y)));
     else
       return g * select((x == 0) & (y == 0), num<V>(0), V(x / y));
   }
@@ -478,7 +495,15 @@ struct Remainder {
     if constexpr (I == 0)
       return g;
     else
-      return -g * constant(V(floor(V(a / b))));
+      return -g * constant(quotient_of(a, b));
+  }
+
+ private:
+  template <class V> MZ_HD static V quotient_of(const V& a, const V& b) {
+    if constexpr (std::is_same_v<V, Tensor>)
+      return floor_divide(a, b);
+    else
+      return FloorDivide::forward(a, b);
   }
 };
 

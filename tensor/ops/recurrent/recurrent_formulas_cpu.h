@@ -14,7 +14,7 @@ template <class T, bool kRelu> MZ_HD MZ_ALWAYS_INLINE T rnn_forward(T input, T h
   return kRelu ? (x < T(0) ? T(0) : x) : math::tanh(x);
 }
 template <class T, bool kRelu> MZ_HD MZ_ALWAYS_INLINE T rnn_backward(T a, T gh) {
-  return kRelu ? (a > T(0) ? gh : T(0)) : gh * (1 - a * a);
+  return kRelu ? (a <= T(0) ? T(0) : gh) : gh * (1 - a * a);  // nan passes, as in relu()
 }
 
 /** The gates of a GRU; `part` is U h + b of n, which is multiplied by the reset gate. */

@@ -150,7 +150,10 @@ const Rows quotient_rows("pointwise", [] {
              .operands = {kBelow1, kAbove1}})
       .golden({"", "torch.floor_divide", "constant(3, 4), constant(3, 4, low=.1, high=3)"})
       .golden({"integers", "torch.floor_divide",
-               "whole(9, low=-9, high=9), given([2, -2, 3, -3, 4, -4, 5, 1, -1])"});
+               "whole(9, low=-9, high=9), given([2, -2, 3, -3, 4, -4, 5, 1, -1])"})
+      .golden({"quotients that round to an integer", "torch.floor_divide",
+               "given([1., -1., 1., -5., 5., -5., -0., .6, 7., 0., 2., -1e-30, 1e30]), "
+               "given([.1, .1, -.1, INF, INF, -INF, 2., .2, 0., 3., NAN, 1e30, 3.])"});
   row("floor_divide", CALL(floor_divide(x[0], number), std::int64_t number))
       .fuzz(unary, draw_number);
   BINARY_BOTH(fmod)
@@ -166,6 +169,8 @@ const Rows quotient_rows("pointwise", [] {
       .golden(first_golden("remainder"))
       .golden(broadcasts("remainder"))
       .golden(integer_golden("remainder"))
+      .golden({"quotients that round to an integer", "torch.remainder",
+               "given([1., -1., 1., .6, -5.], True), given([.1, .1, -.1, .2, INF], True)"})
       .golden_in_place(in_place("remainder"));
   row("remainder", CALL(remainder(x[0], number), std::int64_t number)).fuzz(unary, draw_number);
   row("trunc_divide", CALL(div(x[0], x[1], {.rounding = Rounding::trunc})))
@@ -188,7 +193,9 @@ const Rows logaddexp_rows("pointwise", [] {
       .golden({"", "torch.xlogy", "real(3, 4), positive(3, 4)"})
       .golden({"zeros", "torch.xlogy",
                "given([0., 0., 0., 2., -1., 0., float('nan')]), "
-               "given([0., -1., float('inf'), 0., 3., float('nan'), 0.])"});
+               "given([0., -1., float('inf'), 0., 3., float('nan'), 0.])"})
+      .golden({"gradients of 0", "torch.xlogy",
+               "given([1., 3., -1., 2.], True), constant(4, low=0, high=0)"});
   BINARY(maximum)
       .test({.oracle = elementwise([](double a, double b) { return std::max(a, b); }),
              .operands = {{.low = -2, .high = 2}, {.low = -2.1, .high = 2.3}}})
