@@ -231,3 +231,16 @@ TEST_CASE("the number of coordinates that differ is nan where one is nan", "[ops
   check_near(cdist(a, b, {.p = 0}).flatten(), {kNan, 1});
   check_near(pdist(a, {.p = 0}), {kNan});
 }
+
+TEST_CASE("where x is nan, clamp to tensors gives x the gradient", "[ops][edges]") {
+  const Values x{kNan, -3, 0.5, 3};
+  const auto gradient_of = [&](const auto& clamped) {
+    const Tensor leaf = made(x).requires_grad_();
+    return grad({sum(clamped(leaf))}, {leaf})[0];
+  };
+  const Tensor low = made({-1, -1, -1, -1}), high = made({1, 1, 1, 1});
+  check_near(gradient_of([&](const Tensor& at) { return clamp(at, low, high); }), {1, 0, 1, 0});
+  check_near(gradient_of([&](const Tensor& at) { return clamp(at, low, {}); }), {1, 0, 1, 1});
+  check_near(gradient_of([&](const Tensor& at) { return clamp(at, {.min = -1, .max = 1}); }),
+             {0, 0, 1, 0});
+}

@@ -112,11 +112,13 @@ struct Clamp {
   MZ_HD static V gradient(const V& g, const V& x, const V& low, const V& high, const Attrs& attrs) {
     const auto ties_low = (x == low) & (x < high), ties_high = (x == high) & (x > low);
     if constexpr (I == 0) {
-      // Where both limits equal x, x gets the whole gradient unless a limit is a number.
+      // Where both limits equal x, or x is nan, x gets the whole gradient unless a limit is a
+      // number.
       const double at_both = attrs.at_low * attrs.at_high > 0 ? 1 : 0;
-      const V tied = select(ties_low, V(num<V>(attrs.at_low) * g),
-                            select(ties_high, V(num<V>(attrs.at_high) * g),
-                                   select((x == low) & (x == high), V(num<V>(at_both) * g), 0)));
+      const V tied =
+          select(ties_low, V(num<V>(attrs.at_low) * g),
+                 select(ties_high, V(num<V>(attrs.at_high) * g),
+                        select(((x == low) & (x == high)) | (x != x), V(num<V>(at_both) * g), 0)));
       return select((x > low) & (x < high), g, tied);
     } else if constexpr (I == 1) {
       const V tied = select(ties_low, V(num<V>(1 - attrs.at_low) * g), 0);
