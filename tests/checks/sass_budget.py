@@ -195,8 +195,8 @@ BUDGETS = {
     ],
     # eight loads of 16 bits and a store of 16 bytes, of which a quarter comes from memory
     'conv_columns': [Budget(r'windows_kernel', 32, 12, 8, 0, 1)],
-    # a x + b y in 16 bits has 43; the counted way also writes down a non-finite element. Whole chunks
-    # of a check or a norm are loaded before this loop, with four loads in flight
+    # a x + b y in 16 bits has 43; the counted way also writes down a non-finite element. Whole
+    # chunks of a check or a norm are loaded before this loop, with four loads in flight
     'lists': [
         Budget(r'axpby_kernel<float>', 64, 41, 4, 2, 1, 64, True),
         Budget(r'partial_norm_kernel<float>', 56, 34, 4, 1, 0, 64, True),

@@ -33,7 +33,7 @@ struct PlainConvNet {
 
 /** Returns a net whose channels fill vectors, so that every layout copy shows in the launches. */
 inline PlainConvNet net_in(MemoryFormat format, DType dtype) {
-  return {scattered({8, 4, 3, 3}, dtype).to(format).requires_grad_(),
+  return {scattered({8, 8, 3, 3}, dtype).to(format).requires_grad_(),
           scattered({8}, dtype).requires_grad_(),
           scattered({8, 8, 3, 3}, dtype).to(format).requires_grad_()};
 }
@@ -64,7 +64,7 @@ inline NormNet norm_net_in(MemoryFormat format, DType dtype, bool training) {
 }
 
 inline Tensor input_in(MemoryFormat format, DType dtype) {
-  return scattered({2, 4, 8, 10}, dtype).to(format).requires_grad_();
+  return scattered({2, 8, 8, 10}, dtype).to(format).requires_grad_();
 }
 
 template <class AnyNet>

@@ -4,6 +4,7 @@
 #include "../../../tensor/ops/shape/copy.h"
 
 #include "../../attach.h"
+#include "../../dnn/calls.h"
 #include "../../own_kernels.h"
 #include "../lines.h"
 #include "../tiles.h"
@@ -214,7 +215,15 @@ bool by_library(const ConvCall& call, const ResultPairs& pairs) {
     run_conv_products(call);
     return true;
   }
-  if (has_few_channels(call)) {
+  const dnn::Convolution convolution{.wanted = call.wanted,
+                                     .dims = call.dims,
+                                     .format = call.format,
+                                     .x = x,
+                                     .y = y,
+                                     .geometry = call.geometry,
+                                     .weight = weight.raw_data(),
+                                     .bias = bias.defined() ? bias.raw_data() : nullptr};
+  if (has_few_channels(call) && dnn::takes(convolution)) {
     const ConvCall columns = with_columns_as_channels(call);
     if (call.wanted == dnn::Convolution::Wanted::y) return by_library(columns, pairs);
     const auto with_weight = [&] {
@@ -227,15 +236,7 @@ bool by_library(const ConvCall& call, const ResultPairs& pairs) {
   }
   const bool adds_to_y = !bias.defined() || call.wanted == dnn::Convolution::Wanted::y;
   const Device device = weight.device();
-  return adds_to_y && dnn::convolve({.wanted = call.wanted,
-                                     .dims = call.dims,
-                                     .format = call.format,
-                                     .x = x,
-                                     .y = y,
-                                     .geometry = call.geometry,
-                                     .weight = weight.raw_data(),
-                                     .bias = bias.defined() ? bias.raw_data() : nullptr},
-                                    device, current_stream(device), pairs);
+  return adds_to_y && dnn::convolve(convolution, device, current_stream(device), pairs);
 }
 
 /** Returns the result of a call, and what `call` computes, which runs Mezzo's own kernels. Sums
