@@ -222,10 +222,12 @@ unsigned Optimizer::states_of(std::size_t group, const Slot& slot) const {
 
 Tensor Optimizer::gradient_of(const Slot& slot) const { return slot.target().grad(); }
 
-ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tensor& grad) {
+ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, Tensor gradient) {
   Slot& slot = slots_[index];
   const Tensor& target = slot.target();
-  ParamUpdate update{.slot = &slot, .group = group, .index = index, .tensors = {target, grad}};
+  ParamUpdate update{
+      .slot = &slot, .group = group, .index = index, .tensors = {target, std::move(gradient)}};
+  const Tensor& grad = update.tensors[kGrad];
   if (!(grad.shape() == target.shape()) || grad.device() != target.device())
     fail<ShapeError>(str(type_name(), ".step"),
                      {.what = str("the gradient of parameter ", index - begin_of(group),
@@ -256,16 +258,17 @@ ParamUpdate Optimizer::prepare(std::size_t group, std::size_t index, const Tenso
   return update;
 }
 
-std::vector<ParamUpdate> Optimizer::collect() {
+std::vector<ParamUpdate> Optimizer::collect(std::string_view op) {
   std::vector<ParamUpdate> updates;
+  updates.reserve(slots_.size());
   for (std::size_t group = 0; group < num_groups(); ++group)
     for (std::size_t i = begin_of(group); i < ends_[group]; ++i) {
       const Slot& slot = slots_[i];
-      const Tensor grad = gradient_of(slot);
+      Tensor grad = gradient_of(slot);
       if (!grad.defined()) continue;
       require_reduced(slot.param, type_name(), "leave no_sync before the last backward");
-      if (!slot.master.defined()) require_unscaled_gradient(slot.param, str(type_name(), ".step"));
-      updates.push_back(prepare(group, i, grad));
+      if (!slot.master.defined()) require_unscaled_gradient(slot.param, op);
+      updates.push_back(prepare(group, i, std::move(grad)));
     }
   return updates;
 }
@@ -282,9 +285,10 @@ class ScaledReads {
     std::vector<std::shared_ptr<LateGradient>> late;
     for (const ParamUpdate& u : updates) {
       if (u.tensors[kGrad].numel() == 0) continue;
-      late.push_back(LateGradient::of(u.tensors[kGrad]));
-      if (!late.back() || (scope && scope != &late.back()->scope())) return;
-      scope = &late.back()->scope();
+      std::shared_ptr<LateGradient> one = LateGradient::of(u.tensors[kGrad]);
+      if (!one || (scope && scope != &one->scope())) return;
+      scope = &one->scope();
+      late.push_back(std::move(one));
     }
     const std::optional<Factor> factor = scope ? scope->factor() : std::nullopt;
     if (!factor) return;
@@ -306,19 +310,19 @@ class ScaledReads {
 
 }  // namespace
 
-StepResult Optimizer::update_parameters(const StepOptions& options, const FoundInf& found_inf) {
+StepResult Optimizer::update_parameters(std::string_view op, const StepOptions& options,
+                                        const FoundInf& found_inf) {
   const NoGradNoCasts plain_ops;
-  std::vector<ParamUpdate> updates = collect();
+  std::vector<ParamUpdate> updates = collect(op);
   if (updates.empty()) {
     if (!any_slot(*this, [](const Slot& slot) { return slot.param.requires_grad(); }))
       return StepResult::no_grads;
     fail<StateError>(
-        str(type_name(), ".step"),
-        {.what = "no parameter has a gradient",
-         .got = str("0 gradients for parameters: ", params().size()),
-         .expected = "a backward pass before the step",
-         .hint = hooks_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
-                        : "call loss.backward() after zero_grad() and before step()"});
+        op, {.what = "no parameter has a gradient",
+             .got = str("0 gradients for parameters: ", params().size()),
+             .expected = "a backward pass before the step",
+             .hint = hooks_ ? "run it inside amp::scale_loss, after zero_grad() and before step()"
+                            : "call loss.backward() after zero_grad() and before step()"});
   }
   UpdateCall call{.inv_scale = options.inv_scale,
                   .found_inf = found_inf.data(),
@@ -342,7 +346,9 @@ StepResult Optimizer::update_parameters(const StepOptions& options, const FoundI
   else
     update_all();
   for (const ParamUpdate& done : updates)
-    std::copy_n(done.tensors.begin() + kState, kMaxStates, done.slot->state.begin());
+    for (std::size_t i = 0; i < kMaxStates; ++i)
+      if (Tensor& state = done.slot->state[i]; !state.is_same(done.tensors[kState + i]))
+        state = done.tensors[kState + i];
   if (end.done && hooks_) hooks_->after_end(end);
   const std::int64_t steps =
       step_state_->defer(end.done ? std::span<const StepCall>{} : count, found_inf);
@@ -379,6 +385,16 @@ bool Optimizer::skips_now(FoundInf& found_inf) const {
   return false;
 }
 
+template <class F> void Optimizer::for_each_step_hook(const F& f) {
+  bool any_expired = false;
+  for (const std::weak_ptr<StepHook>& hook : step_hooks_)
+    if (const std::shared_ptr<StepHook> alive = hook.lock())
+      f(*alive);
+    else
+      any_expired = true;
+  if (any_expired) std::erase_if(step_hooks_, [](const auto& hook) { return hook.expired(); });
+}
+
 StepResult Optimizer::step(const StepOptions& options, const FoundInf& flag) {
   const std::string op = str(type_name(), ".step");
   const TraceRange range(op);
@@ -397,7 +413,7 @@ StepResult Optimizer::step(const StepOptions& options, const FoundInf& flag) {
     Capture::require_prepared(op, device_can_decide(capture->device()),
                               "the optimizer takes its first step");
   if (!result)
-    result = update_parameters(options, found_inf);
+    result = update_parameters(op, options, found_inf);
   else if (*result != StepResult::no_grads)
     step_state_->count_on_host(skips);
   const bool deferred = !result->is_known();
@@ -419,16 +435,6 @@ void Optimizer::end_step() {
   last_result_ = StepResult::stepped;
   step_state_->finish(false);
   for_each_step_hook([&](StepHook& hook) { hook.after_step(*this, StepResult::stepped); });
-}
-
-void Optimizer::for_each_step_hook(const std::function<void(StepHook&)>& f) {
-  bool any_expired = false;
-  for (const std::weak_ptr<StepHook>& hook : step_hooks_)
-    if (const std::shared_ptr<StepHook> alive = hook.lock())
-      f(*alive);
-    else
-      any_expired = true;
-  if (any_expired) std::erase_if(step_hooks_, [](const auto& hook) { return hook.expired(); });
 }
 
 StepResult Optimizer::last_result() const {

@@ -280,16 +280,17 @@ class MZ_API Optimizer {
   friend class StateLoad;
   friend class CapturedSteps;
   friend class StepState;
-  std::vector<ParamUpdate> collect();
+  std::vector<ParamUpdate> collect(std::string_view op);
   std::size_t begin_of(std::size_t group) const { return group == 0 ? 0 : ends_[group - 1]; }
-  ParamUpdate prepare(std::size_t group, std::size_t index, const Tensor& grad);
+  ParamUpdate prepare(std::size_t group, std::size_t index, Tensor grad);
   /** Returns the states of a parameter, as kept_states() without those that do not apply to it. */
   unsigned states_of(std::size_t group, const Slot& slot) const;
   void require_late_parameters() const;
   bool device_can_decide(Device device) const;
-  StepResult update_parameters(const StepOptions& options, const FoundInf& found_inf);
+  StepResult update_parameters(std::string_view op, const StepOptions& options,
+                               const FoundInf& found_inf);
   /** Calls f on every living step hook, and removes the others. */
-  void for_each_step_hook(const std::function<void(StepHook&)>& f);
+  template <class F> void for_each_step_hook(const F& f);
   /** Bumps the versions of all parameters and states after a replay wrote them. */
   void written();
 

@@ -72,6 +72,7 @@ class PackedLists {
       : tuples_(std::move(tuples)), written_(written), keeps_empty_(keeps_empty) {
     const NoGradNoCasts plain_ops;
     for (const TensorTuple& tuple : tuples_) check_tuple(op, tuple);
+    if (!tuples_.empty()) list_on(first_of(tuples_[0]).device()).entries.reserve(tuples_.size());
     for (std::size_t i = 0; i < tuples_.size(); ++i)
       add(list_on(first_of(tuples_[i]).device()), tuples_[i], i);
     for (const List& list : lists_)
@@ -118,15 +119,14 @@ class PackedLists {
     const bool flat = same_layout(tuple);
     for (std::size_t i = 0; i < tuple.size(); ++i) {
       if (!tuple[i].defined()) continue;
-      Tensor dense = tuple[i];
-      if (!flat && !dense.is_contiguous()) {
-        dense = tuple[i].detach().contiguous();
-        list.copies.push_back(dense);
-        if (writes(i)) list.write_backs.emplace_back(tuple[i].detach(), dense);
+      const Tensor* dense = &tuple[i];
+      if (!flat && !dense->is_contiguous()) {
+        dense = &list.copies.emplace_back(tuple[i].detach().contiguous());
+        if (writes(i)) list.write_backs.emplace_back(tuple[i].detach(), *dense);
       }
-      entry.data[i] = dense.raw_data();
-      entry.dtype[i] = dense.dtype();
-      entry.numel = dense.numel();
+      entry.data[i] = dense->raw_data();
+      entry.dtype[i] = dense->dtype();
+      entry.numel = dense->numel();
     }
     if (entry.numel == 0 && !keeps_empty_) return;
     entry.index = index;
