@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # room: files, lines of code, types
 BUDGETS = {
-    'tensor': (490, 41830, 1430),
+    'tensor': (490, 41850, 1430),
     'autograd': (24, 1900, 45),
     'optim': (76, 5920, 245),
     'nn': (140, 10800, 360),
