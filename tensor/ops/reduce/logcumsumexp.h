@@ -1,7 +1,7 @@
 // The running logarithm of a sum of exponentials along one dimension.
 #pragma once
 
-#include "../../core/op.h"
+#include "scan.h"
 
 namespace mezzo {
 
@@ -25,10 +25,7 @@ struct Logcumsumexp {
                                    .needs = {input(0)},
                                    .integers = Integers::keep,
                                    .booleans = true};
-  struct Attrs {
-    int dim = 0;
-    bool reversed = false;
-  };
+  using Attrs = Cumsum::Attrs;
   static OutSpecs infer(Inputs in, const Attrs& attrs);
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
   static Grads backward(const Saved& saved, const Grads& gy);
