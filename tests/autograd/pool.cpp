@@ -196,3 +196,32 @@ TEST_CASE("gradients without indices equal those with them", "[pool]") {
   CHECK(grad({y}, {x}, {}, {g})[0].to_vector<double>() ==
         grad({indexed}, {x}, {}, {g})[0].to_vector<double>());
 }
+
+TEST_CASE("windows of 2 x 2 side by side have the bits of the kernel for all windows", "[pool]") {
+  manual_seed(8);
+  const auto bits = [](const Tensor& x) {
+    Values out;
+    for (const double value : x.to_vector<double>())
+      out.push_back(std::isnan(value) ? 1e300 : std::copysign(std::fabs(value) + 1, value));
+    return out;
+  };
+  // Rows narrower than a vector, as wide, and wider; planes of one row of windows; long rows.
+  for (const std::int64_t width : {1, 3, 4, 5, 7, 8, 15, 16, 17, 33, 700})
+    for (const DType dtype : {bf16, f16, f32, f64}) {
+      const std::int64_t height = width == 700 ? 1 : width % 3 + 1;
+      const Tensor x = (randint(-2, 3, {3, 2, 2 * height, 2 * width}).to(dtype) * -0.0 +
+                        randint(-2, 3, {3, 2, 2 * height, 2 * width}).to(dtype))
+                           .detach()
+                           .requires_grad_();
+      x.detach().flatten().slice(0, 2, x.numel(), 11).fill_(kNan);
+      x.detach().flatten().slice(0, 5, x.numel(), 13).fill_(-kInf);
+      const Tensor y = max_pool2d(x, 2), all = max_pool2d_with_indices(x, 2).values;
+      INFO(name(dtype) << " " << width);
+      CHECK(bits(y) == bits(all));
+      Tensor g = randint(-1, 2, y.shape()).to(dtype);
+      g = where(g == 0, full_like(g, -0.0), g);
+      g.flatten().slice(0, 1, g.numel(), 7).fill_(kNan);
+      CHECK(bits(grad({y}, {x}, {.retain_graph = true}, {g})[0]) ==
+            bits(grad({all}, {x}, {.retain_graph = true}, {g})[0]));
+    }
+}

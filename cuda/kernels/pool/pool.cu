@@ -264,13 +264,11 @@ bool are_aligned(std::initializer_list<const void*> arrays, std::size_t bytes) {
  *  word, the positions are those in windows, or none. */
 bool are_pairs(const Pooling& pool, const Positions& positions, const void* x, std::size_t word,
                PairPooling& pairs) {
-  const PoolAttrs& a = pool.attrs;
-  if (pool.channels != 1 || positions.kind == PoolPositions::in_plane || !are_aligned({x}, word))
+  if (pool.channels != 1 || positions.kind == PoolPositions::in_plane || !are_aligned({x}, word) ||
+      !pool.attrs.are_pairs())
     return false;
   for (std::size_t d = 1; d < 3; ++d)
-    if (a.kernel[d] != 2 || a.stride[d] != 2 || a.padding[d] != 0 || a.dilation[d] != 1 ||
-        pool.in.at[d] != 2 * pool.out.at[d])
-      return false;
+    if (pool.in.at[d] != 2 * pool.out.at[d]) return false;
   pairs = {static_cast<std::uint32_t>(pool.results / pool.out.at[2]),
            static_cast<std::uint32_t>(pool.out.at[2])};
   return true;

@@ -84,6 +84,33 @@ template <class C> struct Lanes {
     return __builtin_shufflevector(low, high, (2 * kLane)...);
   }
 
+  template <int... kLane>
+  static Values every_second_from_1(Values low, Values high, std::integer_sequence<int, kLane...>) {
+    return __builtin_shufflevector(low, high, (2 * kLane + 1)...);
+  }
+
+  /** Loads from[0], from[2], ... and from[1], from[3], ... */
+  static void load_pairs(Values& even, Values& odd, const C* from) {
+    Values low, high;
+    load(low, from);
+    load(high, from + kCount);
+    even = every_second(low, high, std::make_integer_sequence<int, kCount>{});
+    odd = every_second_from_1(low, high, std::make_integer_sequence<int, kCount>{});
+  }
+
+  /** Stores even[0], odd[0], even[1], odd[1], ... */
+  static void store_pairs(C* to, const Values& even, const Values& odd) {
+    const auto store_half = [&]<int... kLane>(std::integer_sequence<int, kLane...>, C* half,
+                                              auto first) {
+      const Values both = __builtin_shufflevector(
+          even, odd, (first() + kLane / 2 + (kLane % 2 == 0 ? 0 : kCount))...);
+      std::memcpy(half, &both, sizeof both);
+    };
+    constexpr std::make_integer_sequence<int, kCount> lanes{};
+    store_half(lanes, to, std::integral_constant<int, 0>{});
+    store_half(lanes, to + kCount, std::integral_constant<int, kCount / 2>{});
+  }
+
   /** Loads from[0], from[stride], ...; kStride is the stride if known at compile time, else 0. */
   template <int kStride> static void load_strided(Values& to, const C* from, std::int64_t stride) {
     if constexpr (kStride == 1) {
@@ -259,12 +286,134 @@ template <class C> class MaxByRows {
   std::vector<Place> first_;             // of each window: the first column inside the input
 };
 
+// ---- windows of 2 x 2, side by side -------------------------------------------------------------
+
+/** Rows of windows of 2 x 2, side by side, that cover planes of even sizes: a row of windows lies
+ *  over two rows of a plane, and the rows of all planes follow each other. Blocks of rows are
+ *  computed in scratch, where unused lanes of a row write what its next row overwrites. */
+template <class T> class PairRows {
+ public:
+  /** Returns true for these windows, if their positions are in the window, or not asked for. */
+  static bool serves(const PoolAttrs& attrs, const PoolSizes& in, const PoolSizes& out) {
+    return attrs.are_pairs() && attrs.positions != PoolPositions::in_plane && out[2] >= 4 &&
+           in[1] == 2 * out[1] && in[2] == 2 * out[2];
+  }
+
+  /** All rows have `width` windows. */
+  PairRows(std::int64_t windows, std::int64_t width)
+      : rows_(windows / width),
+        width_(width),
+        block_(std::max<std::int64_t>(1, kBlockElements / (4 * width))) {}
+
+  /** Computes the maxima, and their positions unless `at` is null. */
+  void maxima(const T* x, T* y, std::uint8_t* at) const {
+    for_each_block([&](std::int64_t row, std::int64_t rows, const Scratch& scratch) {
+      to_compute(x + 4 * width_ * row, scratch.elements.data(), 4 * width_ * rows);
+      const C* from = scratch.elements.data();
+      for (std::int64_t r = 0; r < rows; ++r, from += 4 * width_)
+        for (std::int64_t i = 0; i < width_; i += L::kCount)
+          write_maxima(from + 2 * i, scratch, r * width_ + i);
+      from_compute(scratch.values.data(), y + width_ * row, width_ * rows);
+      if (at)
+        std::transform(scratch.places.data(), scratch.places.data() + width_ * rows,
+                       at + width_ * row, [](Place p) { return static_cast<std::uint8_t>(p); });
+    });
+  }
+
+  /** Writes the gradient: 0 + g at the maxima, 0 elsewhere. */
+  void gradient(const T* g, const std::uint8_t* at, T* dx) const {
+    for_each_block([&](std::int64_t row, std::int64_t rows, const Scratch& scratch) {
+      to_compute(g + width_ * row, scratch.values.data(), width_ * rows);
+      std::copy_n(at + width_ * row, width_ * rows, scratch.places.data());  // widens
+      C* to = scratch.elements.data();
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (Place low = 0; low < 4; low += 2, to += 2 * width_)
+          for (std::int64_t i = 0; i < width_; i += L::kCount)
+            write_gradient(scratch, r * width_ + i, low, to + 2 * i);
+      from_compute(scratch.elements.data(), dx + 4 * width_ * row, 4 * width_ * rows);
+    });
+  }
+
+ private:
+  using C = ComputeOf<T>;
+  using L = Lanes<C>;
+  using Place = typename L::Place;
+
+  static constexpr std::int64_t kBlockElements = 2048;  // of planes, which fit the cache
+
+  /** One block in the compute type: elements of planes, one value and position for each window. */
+  struct Scratch {
+    Workspace<C> elements, values;
+    Workspace<Place> places;
+  };
+
+  static void to_compute(const T* from, C* to, std::int64_t n) {
+    if constexpr (std::is_same_v<T, C>)
+      std::copy_n(from, n, to);
+    else
+      widen(from, to, n);
+  }
+  static void from_compute(const C* from, T* to, std::int64_t n) {
+    if constexpr (std::is_same_v<T, C>)
+      std::copy_n(from, n, to);
+    else
+      narrow(from, to, n);
+  }
+
+  /** Calls body(first row, rows, scratch) for all blocks. */
+  template <class F> void for_each_block(const F& body) const {
+    const auto chunk = [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t windows = block_ * width_;
+      const Scratch scratch{Workspace<C>(4 * windows + 2 * L::kCount),
+                            Workspace<C>(windows + L::kCount),
+                            Workspace<Place>(windows + L::kCount)};
+      // The unused lanes of the last row read these.
+      std::fill_n(scratch.elements.data() + 4 * windows, 2 * L::kCount, C(0));
+      for (std::int64_t row = begin; row < end; row += block_)
+        body(row, std::min(block_, end - row), scratch);
+    };
+    const std::int64_t per_chunk = std::max(block_, kElementwiseChunk / (4 * width_));
+    parallel_chunks(rows_, per_chunk, chunk, 0.4 * static_cast<double>(width_));
+  }
+
+  /** Writes the maxima of adjacent windows, the first of which is at `from`, and their positions.
+   *  The first of equal elements wins, as in max_by_window. */
+  void write_maxima(const C* from, const Scratch& scratch, std::int64_t window) const {
+    typename L::Values odd, even, low_odd;
+    L lanes{{}, {}};
+    L::load_pairs(lanes.best, odd, from);
+    L::load_pairs(even, low_odd, from + 2 * width_);
+    const typename L::Places one = typename L::Places{} + 1;
+    lanes.take(odd, one);
+    lanes.take(even, one + 1);
+    lanes.take(low_odd, one + 2);
+    lanes.store(scratch.values.data() + window, scratch.places.data() + window);
+  }
+
+  /** Writes the upper (low = 0) or lower (2) row of the gradient of adjacent windows. */
+  void write_gradient(const Scratch& scratch, std::int64_t window, Place low, C* to) const {
+    typename L::Values g;
+    L::load(g, scratch.values.data() + window);
+    g += typename L::Values{};  // -0 becomes 0, as it does where gradients are added
+    typename L::Places at;
+    L::load(at, scratch.places.data() + window);
+    L::store_pairs(to, at == low ? g : typename L::Values{},
+                   at == low + 1 ? g : typename L::Values{});
+  }
+
+  std::int64_t rows_, width_;
+  std::int64_t block_;  // rows of a block
+};
+
 template <class T, class At>
 void max_planes(const Windows& w, const T* x, T* y, At* at, std::int64_t count) {
   using C = ComputeOf<T>;
   const std::int64_t in = volume(w.in), out = volume(w.out);
   Planes<T> planes{count, x, in, y, out};
   const auto positions = [&](std::int64_t plane) { return at ? at + plane * out : nullptr; };
+  if constexpr (std::is_same_v<At, std::uint8_t>)
+    if (PairRows<T>::serves(w.attrs, w.in, w.out))
+      return PairRows<T>(count * out, w.out[2]).maxima(x, y, at);
   if (!MaxByRows<C>::serves(w))
     return for_each_plane(planes, 3.0 * static_cast<double>(in + out),
                           [&](const C* from, C* to, C*, std::int64_t plane) {
@@ -345,6 +494,9 @@ void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   with_row_major(out[0], [&](const Tensor& dx) {
     visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
       using C = ComputeOf<T>;
+      if (PairRows<T>::serves(attrs.windows, attrs.sizes, windows))
+        return PairRows<T>(g.numel(), windows[2])
+            .gradient(g.data<T>(), at.data<std::uint8_t>(), dx.data<T>());
       // A plane is cleared and written while it is in the cache, so memory is written once.
       const Planes<T> both{planes, g.data<T>(), after, dx.data<T>(), before};
       for_each_plane(both, plane_ns, [&](const C* from, C* to, C*, std::int64_t plane) {

@@ -27,6 +27,11 @@ struct PoolAttrs {
   std::int64_t divisor = 0;       // means: divide by this; 0: by the number of elements
   PoolPositions positions = PoolPositions::in_plane;  // maxima
 
+  /** Returns true for windows of 2 x 2 elements side by side, over at most two dimensions. */
+  bool are_pairs() const {
+    constexpr PoolSizes pairs{1, 2, 2}, none{0, 0, 0}, ones{1, 1, 1};
+    return !adaptive && kernel == pairs && stride == pairs && padding == none && dilation == ones;
+  }
   /** Returns true if the positions in a window are at most 255. Adaptive windows vary in size. The
    *  numbers need not be checked yet. */
   bool window_fits_a_byte() const {
