@@ -184,8 +184,8 @@ template <class C, class X, std::size_t K, class F> class RunMap {
     const auto of_vector = f_.template at<Spread<C>>(c);
     std::int64_t j = begin;
     for (; j + S::kWidth <= end; j += S::kWidth) S::store(y + j, of_vector(S::load(x[I] + j)...));
-    const auto of_value = f_.template at<Single<C>>(c);
-    for (; j < end; ++j) y[j] = of_value(static_cast<C>(x[I][j])...);
+    if (const std::int64_t rest = end - j; rest > 0)
+      S::store_first(y + j, of_vector(S::load_first(x[I] + j, rest)...), rest);
   }
 
   std::array<RunReader<C, X>, K> in_;
@@ -245,40 +245,31 @@ struct NoGate {
 template <int kLanes, class C, class X, class Gate>
 GradientSums<C> sum_lanes(const X* g, const X* x, std::int64_t n, const C* mean, const Gate& gate,
                           std::int64_t c) {
-  using S = Simd<C>;
-  alignas(64) C of_g[kLanes] = {}, of_gx[kLanes] = {};
-  std::int64_t i = 0;
-  if constexpr (kLanes >= S::kWidth) {
-    constexpr int kVectors = kLanes / S::kWidth;
-    typename S::V sum_g[kVectors] = {}, sum_gx[kVectors] = {};
-    const typename S::V m = S::splat(mean[c]);
+  if constexpr (kLanes == 1) {
+    const auto gated = gate.template at<Single<C>>(c);
+    GradientSums<C> sums;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const C value = static_cast<C>(x[i]), given = gated(static_cast<C>(g[i]), value);
+      sums = sums + GradientSums<C>{given, given * (value - mean[c])};
+    }
+    return sums;
+  } else {
+    using S = Simd<C>;
+    using V = typename S::V;
+    V of_g[kLanes / S::kWidth] = {}, of_gx[kLanes / S::kWidth] = {};
+    const V m = S::splat(mean[c]);
     const auto gated = gate.template at<Spread<C>>(c);
-    for (; i + kLanes <= n; i += kLanes) {
-      MZ_UNROLL
-      for (int k = 0; k < kVectors; ++k) {
-        const typename S::V value = S::load(x + i + k * S::kWidth),
-                            given = gated(S::load(g + i + k * S::kWidth), value);
-        sum_g[k] += given;
-        sum_gx[k] += given * (value - m);
-      }
-    }
-    for (int k = 0; k < kVectors; ++k) {
-      S::store(of_g + k * S::kWidth, sum_g[k]);
-      S::store(of_gx + k * S::kWidth, sum_gx[k]);
-    }
+    detail::for_each_vector<kLanes, S::kWidth>(
+        n, [&](int k, std::int64_t at, std::int64_t count) __attribute__((always_inline)) {
+          const bool whole = count == S::kWidth;
+          const V value = whole ? S::load(x + at) : S::load_first(x + at, count),
+                  given = gated(whole ? S::load(g + at) : S::load_first(g + at, count), value);
+          const V next_g = of_g[k] + given, next_gx = of_gx[k] + given * (value - m);
+          of_g[k] = whole ? next_g : S::first_of(next_g, of_g[k], count);
+          of_gx[k] = whole ? next_gx : S::first_of(next_gx, of_gx[k], count);
+        });
+    return {detail::sum_of<C>(of_g), detail::sum_of<C>(of_gx)};
   }
-  const auto gated = gate.template at<Single<C>>(c);
-  for (int j = 0; i < n; ++i, j = (j + 1) % kLanes) {
-    const C value = static_cast<C>(x[i]), given = gated(static_cast<C>(g[i]), value);
-    of_g[j] += given;
-    of_gx[j] += given * (value - mean[c]);
-  }
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int j = 0; j < width; ++j) {
-      of_g[j] += of_g[j + width];
-      of_gx[j] += of_gx[j + width];
-    }
-  return {of_g[0], of_gx[0]};
 }
 
 /** Computes the sums of each run; mean[channel] is subtracted from x. */

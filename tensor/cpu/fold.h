@@ -6,14 +6,73 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <utility>
+
+#include "order.h"
+#ifndef __CUDACC__  // which does not know vectors
+#  include "simd.h"
+#endif
 
 namespace mezzo::cpu_kernels {
 
 namespace detail {
 
+#ifndef __CUDACC__
+/** Calls body(k, at, count) for each vector of kLanes lanes: with the number of elements that the
+ *  vector takes from x + at on, as long as that is positive. All from n - n % kLanes on come last.
+ */
+template <int kLanes, int kWidth, class Body>
+[[gnu::always_inline]] inline void for_each_vector(std::int64_t n, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    MZ_UNROLL
+    for (int k = 0; k < kLanes / kWidth; ++k) body(k, i + k * kWidth, std::int64_t{kWidth});
+  }
+  MZ_UNROLL
+  for (int k = 0; k < kLanes / kWidth; ++k)
+    if (const std::int64_t rest = n - i - k * kWidth; rest > 0)
+      body(k, i + k * kWidth, std::min<std::int64_t>(rest, kWidth));
+}
+
+/** Returns the sum of all lanes of vectors, pairwise in the order of fold_lanes. */
+template <class C, int kVectors> C sum_of(typename Simd<C>::V (&vectors)[kVectors]) {
+  for (int half = kVectors / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) vectors[k] += vectors[k + half];
+  return Simd<C>::sum(vectors[0]);
+}
+
+/** Whether fold_lanes computes in vectors, with the same bits. */
+template <int kLanes, class C, class Step, class Combine> constexpr bool folds_vectors() {
+  if constexpr (std::is_floating_point_v<C> && std::is_same_v<Combine, Plus>)
+    return kLanes >= Simd<C>::kWidth &&
+           std::is_invocable_v<Step, typename Simd<C>::V, typename Simd<C>::V>;
+  return false;
+}
+
+/** fold_lanes in vectors. */
+template <int kLanes, class C, class Step>
+C fold_vectors(const C* x, std::int64_t n, C start, const Step& step) {
+  using S = Simd<C>;
+  typename S::V sums[kLanes / S::kWidth];
+  for (auto& sum : sums) sum = S::splat(start);
+  for_each_vector<kLanes, S::kWidth>(
+      n, [&](int k, std::int64_t at, std::int64_t count) __attribute__((always_inline)) {
+        sums[k] = count == S::kWidth
+                      ? step(sums[k], S::load(x + at))
+                      : S::first_of(step(sums[k], S::load_first(x + at, count)), sums[k], count);
+      });
+  return sum_of<C>(sums);
+}
+#endif
+
 template <int kLanes, class C, class Step, class Combine>
 C fold_lanes(const C* x, std::int64_t n, C start, Step step, Combine combine) {
+#ifndef __CUDACC__
+  if constexpr (folds_vectors<kLanes, C, Step, Combine>())
+    return fold_vectors<kLanes>(x, n, start, step);
+#endif
   alignas(64) C lanes[kLanes];
   std::fill(lanes, lanes + kLanes, start);
   std::int64_t i = 0;
@@ -25,6 +84,20 @@ C fold_lanes(const C* x, std::int64_t n, C start, Step step, Combine combine) {
   return lanes[0];
 }
 
+/** Returns the sum of lanes, pairwise in the order of fold_lanes. */
+template <class C, int kLanes> C sum_of_lanes(C (&lanes)[kLanes]) {
+#ifndef __CUDACC__
+  if constexpr (std::is_floating_point_v<C> && kLanes >= Simd<C>::kWidth) {
+    typename Simd<C>::V vectors[kLanes / Simd<C>::kWidth];
+    std::memcpy(vectors, lanes, sizeof vectors);
+    return sum_of<C>(vectors);
+  }
+#endif
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+  return lanes[0];
+}
+
 template <int kLanes, class C, class Add, std::size_t... k>
 std::array<C, sizeof...(k)> sum_lanes(std::int64_t n, Add add, std::index_sequence<k...>) {
   alignas(64) C lanes[sizeof...(k)][kLanes] = {};
@@ -32,10 +105,7 @@ std::array<C, sizeof...(k)> sum_lanes(std::int64_t n, Add add, std::index_sequen
   for (; i + kLanes <= n; i += kLanes)
     for (int j = 0; j < kLanes; ++j) add(i + j, lanes[k][j]...);
   for (int j = 0; i + j < n; ++j) add(i + j, lanes[k][j]...);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (auto& sum : lanes)
-      for (int j = 0; j < width; ++j) sum[j] += sum[j + width];
-  return {lanes[k][0]...};
+  return {sum_of_lanes(lanes[k])...};
 }
 
 }  // namespace detail

@@ -19,7 +19,7 @@ template <class C> struct Moments {
 
   State row(const C* x, std::int64_t n, std::int64_t) const {
     const C mean = fold_row(x, n, C(0), kPlus, kPlus) / static_cast<C>(n);
-    const auto square = [mean](C a, C b) { return a + (b - mean) * (b - mean); };
+    const auto square = [mean](auto a, auto b) { return a + (b - mean) * (b - mean); };
     return {static_cast<C>(n), mean, fold_row(x, n, C(0), square, kPlus)};
   }
 

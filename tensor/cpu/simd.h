@@ -56,6 +56,39 @@ template <class T> struct Simd {
 #endif
   }
 
+  /** Loads and widens the first n elements, 0 <= n <= kWidth, and sets the others to 0. */
+  template <class X> static V load_first(const X* x, std::int64_t n) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    if constexpr (std::is_same_v<X, float>) {
+      return (V)_mm512_maskz_loadu_ps(first<__mmask16>(n), x);
+    } else if constexpr (std::is_same_v<X, double>) {
+      return (V)_mm512_maskz_loadu_pd(first<__mmask8>(n), x);
+    } else {
+      X all[kWidth];
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(all),
+                          _mm256_maskz_loadu_epi16(first<__mmask16>(n), x));
+      return load(all);
+    }
+#else
+    X all[kWidth] = {};
+    for (std::int64_t i = 0; i < n; ++i) all[i] = x[i];
+    return load(all);
+#endif
+  }
+
+  /** Returns the first n lanes of a, and the others of b. */
+  static V first_of(V a, V b, std::int64_t n) {
+    using Lane = std::conditional_t<sizeof(T) == 4, int, long>;
+    typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+    constexpr auto numbers = []<Lane... kLane>(std::integer_sequence<Lane, kLane...>) {
+      return Lanes{kLane...};
+    }(std::make_integer_sequence<Lane, kWidth>{});
+    return numbers < static_cast<Lane>(n) ? a : b;
+  }
+
+  /** Returns the sum of the lanes: the upper half is added to the lower one, down to one lane. */
+  static T sum(V v) { return sum_halves<kWidth / 2>(v, std::make_integer_sequence<int, kWidth>{}); }
+
   /** Sets to[i] = x[i] for i < n, and 0 for n <= i < count; n and count are in 0..kWidth. Widens
    *  like load(). */
   template <class X> static void copy_first(const X* x, std::int64_t n, T* to, std::int64_t count) {
@@ -121,21 +154,14 @@ template <class T> struct Simd {
   }
 #endif
 
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
-  /** Loads the first n elements and sets the others to 0. */
-  template <class X> static V load_first(const X* x, std::int64_t n) {
-    if constexpr (std::is_same_v<X, float>) {
-      return (V)_mm512_maskz_loadu_ps(first<__mmask16>(n), x);
-    } else if constexpr (std::is_same_v<X, double>) {
-      return (V)_mm512_maskz_loadu_pd(first<__mmask8>(n), x);
-    } else {
-      X all[kWidth];
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(all),
-                          _mm256_maskz_loadu_epi16(first<__mmask16>(n), x));
-      return load(all);
-    }
+  template <int kHalf, int... kLane>
+  static T sum_halves(V v, std::integer_sequence<int, kLane...> lanes) {
+    v += __builtin_shufflevector(v, v, ((kLane + kHalf) % kWidth)...);
+    if constexpr (kHalf > 1)
+      return sum_halves<kHalf / 2>(v, lanes);
+    else
+      return v[0];
   }
-#endif
 
   template <int kBlock> static void transpose_blocks(V (&rows)[kWidth]) {
     MZ_UNROLL

@@ -69,7 +69,7 @@ template <class C> typename Moments<C>::State row_moments(const C* x, std::int64
 }
 
 template <class C> C row_squares(const C* x, std::int64_t n) {
-  const auto square = [](C a, C b) { return a + b * b; };
+  const auto square = [](auto a, auto b) { return a + b * b; };
   C total = 0;
   for (std::int64_t at = 0; at < n; at += kReductionChunk)
     total += fold_row(x + at, std::min(kReductionChunk, n - at), C(0), square, kPlus);
