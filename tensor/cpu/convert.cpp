@@ -10,6 +10,7 @@
 
 #include "../core/convert_value.h"
 #include "narrow.h"
+#include "simd.h"
 
 #if defined(__F16C__) || defined(__AVX512F__)
 #  include <immintrin.h>
@@ -172,6 +173,22 @@ void narrow(const float* from, BFloat16* to, std::int64_t n) {
       for (std::int64_t j = i; j < i + 32; ++j) to[j] = BFloat16(from[j]);
 #endif
   for (; i < n; ++i) to[i] = BFloat16(from[i]);
+}
+
+namespace {
+
+template <class T> void round_block(float* x, std::int64_t n) {
+  using S = Simd<float>;
+  std::int64_t i = 0;
+  for (; i + S::kWidth <= n; i += S::kWidth) S::store(x + i, S::rounded<T>(S::load(x + i)));
+  if (i < n) S::store_first(x + i, S::rounded<T>(S::load_first(x + i, n - i)), n - i);
+}
+
+}  // namespace
+
+void round_to(DType dtype, float* x, std::int64_t n) {
+  if (dtype == DType::bf16) round_block<BFloat16>(x, n);
+  if (dtype == DType::f16) round_block<Half>(x, n);
 }
 
 }  // namespace mezzo::cpu_kernels

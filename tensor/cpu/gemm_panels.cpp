@@ -37,17 +37,6 @@ void load_addend(const Matrix& x, std::int64_t i, std::int64_t j, std::int64_t n
     convert(x.dtype, address(x, i, j + e), dtype_of<T>(), to + e, 1);
 }
 
-/** Rounds n numbers to 16 bits and back. */
-void round_through(DType dtype, float* x, std::int64_t n) {
-  constexpr std::int64_t kPiece = 512;
-  alignas(64) char low[2 * kPiece];
-  for (std::int64_t at = 0; at < n; at += kPiece) {
-    const std::int64_t run = std::min(kPiece, n - at);
-    convert(DType::f32, x + at, dtype, low, run);
-    convert(dtype, low, DType::f32, x + at, run);
-  }
-}
-
 template <class T>
 void store_row(const T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const MatrixOut& c) {
   char* to = address(c, i, j);
@@ -78,7 +67,7 @@ void finish_row(T* sums, std::int64_t i, std::int64_t j, std::int64_t n, const M
     }
   }
   if constexpr (std::is_same_v<T, float>)
-    if (c.rounds_to) round_through(*c.rounds_to, sums, n);
+    if (c.rounds_to) round_to(*c.rounds_to, sums, n);
   store_row(sums, i, j, n, c);
 }
 

@@ -56,6 +56,27 @@ template <class T> struct Simd {
 #endif
   }
 
+  /** Returns x rounded to X, a 16-bit type, bit for bit as its constructor does. */
+  template <class X> static V rounded(V x) {
+    static_assert(std::is_same_v<T, float>);
+    if constexpr (std::is_same_v<X, BFloat16>) {
+      typedef std::uint32_t Bits __attribute__((vector_size(kVectorBytes)));
+      const Bits bits = (Bits)x, nearest = bits + 0x7FFF + (bits >> 16 & 1);
+      return (V)((x != x ? bits | 0x400000 : nearest) & 0xFFFF0000);
+    } else {
+#if defined(__AVX512F__)
+      return (V)_mm512_maskz_cvtph_ps(
+          __mmask16{0xFFFF}, _mm512_maskz_cvtps_ph(__mmask16{0xFFFF}, (__m512)x,
+                                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+      return (V)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#else
+      for (int i = 0; i < kWidth; ++i) x[i] = static_cast<float>(X(x[i]));
+      return x;
+#endif
+    }
+  }
+
   /** Loads and widens the first n elements, 0 <= n <= kWidth, and sets the others to 0. */
   template <class X> static V load_first(const X* x, std::int64_t n) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)

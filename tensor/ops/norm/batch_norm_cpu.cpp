@@ -45,23 +45,14 @@ template <class C> struct Rectifying {
   }
 };
 
-/** Returns the lanes rounded to bf16, as BFloat16's constructor rounds. */
-template <class V> V rounded_to_bf16(V x) {
-  typedef std::uint32_t Bits __attribute__((vector_size(sizeof(V))));
-  const Bits bits = (Bits)x, nearest = bits + 0x7FFF + (bits >> 16 & 1);
-  return (V)((x != x ? bits | 0x400000 : nearest) & 0xFFFF0000);
-}
-
 /** Returns x, a number or a vector, rounded to T. */
 template <class T, class V> V rounded(V x) {
-  if constexpr (std::is_arithmetic_v<V>) {
+  if constexpr (std::is_arithmetic_v<V>)
     return converted<V>(converted<T>(x));
-  } else if constexpr (std::is_same_v<T, BFloat16>) {
-    return rounded_to_bf16(x);
-  } else {
-    for (std::size_t i = 0; i < sizeof x / sizeof x[0]; ++i) x[i] = rounded<T>(x[i] + 0);
+  else if constexpr (sizeof(T) == 2)
+    return Simd<float>::rounded<T>(x);
+  else
     return x;
-  }
 }
 
 /** Computes relu(norm(x) + residual), where norm(x) is rounded to T. */

@@ -115,7 +115,7 @@ template <class T> struct LstmUnits {
       f[k] = gates.forget;
       g[k] = gates.fresh;
     }
-    round_to(u.dtype, c, u.n);
+    if constexpr (std::is_same_v<T, float>) round_to(u.dtype, c, u.n);
     MZ_INDEPENDENT_LOOP
     for (std::int64_t k = 0; k < u.n; ++k) {
       o[k] = lstm_out(o[k], ho[k]);

@@ -130,8 +130,9 @@ template <class E, class Units> class LayerForward {
     const Tensor& y = out_[0];
     char* to = row_address(y, plan_.tensor_row(time, i), size_) +
                first * static_cast<std::int64_t>(item_size(y.dtype()));
-    convert(dtype_of<T>(), values, y.dtype(), to, count);
-    convert(y.dtype(), to, dtype_of<T>(), h_.data() + i * size_ + first, count);
+    T* const h = std::copy_n(values, count, h_.data() + i * size_ + first) - count;
+    if constexpr (std::is_same_v<T, float>) round_to(y.dtype(), h, count);
+    convert(dtype_of<T>(), h, y.dtype(), to, count);
   }
 
   void project(std::int64_t time) {

@@ -82,18 +82,6 @@ void load_state(const Tensor& x, const SequencePlan& plan, std::int64_t n, T* to
 template <class T>
 void store_state(const T* from, const SequencePlan& plan, std::int64_t n, const Tensor& x);
 
-/** Rounds n values to the dtype. */
-template <class T> void round_to(DType dtype, T* x, std::int64_t n) {
-  if (dtype == dtype_of<T>()) return;
-  constexpr std::int64_t kRun = 64;
-  std::uint16_t narrow[kRun];
-  for (std::int64_t at = 0; at < n; at += kRun) {
-    const std::int64_t run = std::min(kRun, n - at);
-    convert(dtype_of<T>(), x + at, dtype, narrow, run);
-    convert(dtype, narrow, dtype_of<T>(), x + at, run);
-  }
-}
-
 /** Returns the address of row `row` of a row-major tensor with n elements per row. */
 inline char* row_address(const Tensor& x, std::int64_t row, std::int64_t n) {
   return static_cast<char*>(x.raw_data()) +
