@@ -91,6 +91,12 @@ template <class T> struct Simd {
       return load(all);
     }
 #else
+#  if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+    if constexpr (std::is_same_v<X, float>)
+      return (V)_mm256_maskload_ps(x, (__m256i)(lane_numbers() < static_cast<Lane>(n)));
+    if constexpr (std::is_same_v<X, Half>) return (V)_mm256_cvtph_ps((__m128i)first_bits(x, n));
+#  endif
+    if constexpr (std::is_same_v<X, BFloat16>) return widened(first_bits(x, n));
     X all[kWidth] = {};
     for (std::int64_t i = 0; i < n; ++i) all[i] = x[i];
     return load(all);
@@ -99,12 +105,7 @@ template <class T> struct Simd {
 
   /** Returns the first n lanes of a, and the others of b. */
   static V first_of(V a, V b, std::int64_t n) {
-    using Lane = std::conditional_t<sizeof(T) == 4, int, long>;
-    typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
-    constexpr auto numbers = []<Lane... kLane>(std::integer_sequence<Lane, kLane...>) {
-      return Lanes{kLane...};
-    }(std::make_integer_sequence<Lane, kWidth>{});
-    return numbers < static_cast<Lane>(n) ? a : b;
+    return lane_numbers() < static_cast<Lane>(n) ? a : b;
   }
 
   /** Returns the sum of the lanes: the upper half is added to the lower one, down to one lane. */
@@ -138,11 +139,9 @@ template <class T> struct Simd {
   }
   static V load(const BFloat16* p) {
     static_assert(std::is_same_v<T, float>);
-    typedef std::uint16_t Narrow __attribute__((vector_size(kVectorBytes / 2)));
-    typedef std::uint32_t Wide __attribute__((vector_size(kVectorBytes)));
     Narrow bits;
     std::memcpy(&bits, p, sizeof bits);
-    return (V)(__builtin_convertvector(bits, Wide) << 16);
+    return widened(bits);
   }
 
   static V splat(T x) { return x - V{}; }
@@ -169,6 +168,49 @@ template <class T> struct Simd {
   static void transpose(V (&rows)[kWidth]) { transpose_blocks<kWidth / 2>(rows); }
 
  private:
+  /** 16 bits of each lane. */
+  typedef std::uint16_t Narrow __attribute__((vector_size(kVectorBytes / 2)));
+
+  /** Returns the numbers of these bits of bf16. */
+  static V widened(Narrow bits) {
+    typedef std::uint32_t Wide __attribute__((vector_size(kVectorBytes)));
+    return (V)(__builtin_convertvector(bits, Wide) << 16);
+  }
+
+  /** Returns the bits of the first n elements, then 0. Collects them in general registers, because
+   *  a vector that is stored element by element is loaded late. */
+  template <class X> static Narrow first_bits(const X* x, std::int64_t n) {
+    typedef std::uint64_t Words __attribute__((vector_size(kVectorBytes / 2)));
+    Words words{};
+    MZ_UNROLL
+    for (int k = 0; k < kWidth / 4; ++k) {
+      const X* const from = x + 4 * k;
+      const std::int64_t rest = n - 4 * k;
+      std::uint64_t word = 0;
+      if (rest >= 4) {
+        std::memcpy(&word, from, 8);
+      } else if (rest > 0) {
+        std::uint32_t two = 0;
+        std::uint16_t one = 0;
+        if ((rest & 2) != 0) std::memcpy(&two, from, 4);
+        if ((rest & 1) != 0) std::memcpy(&one, from + (rest & 2), 2);
+        word = two | std::uint64_t{one} << (16 * (rest & 2));
+      }
+      words[k] = word;
+    }
+    return (Narrow)words;
+  }
+
+  using Lane = std::conditional_t<sizeof(T) == 4, int, long>;
+  typedef Lane Lanes __attribute__((vector_size(kVectorBytes)));
+
+  /** Returns 0, 1, ... */
+  static Lanes lane_numbers() {
+    return []<Lane... kLane>(std::integer_sequence<Lane, kLane...>) {
+      return Lanes{kLane...};
+    }(std::make_integer_sequence<Lane, kWidth>{});
+  }
+
 #if defined(__AVX512F__)
   template <class Mask> static Mask first(std::int64_t n) {
     return static_cast<Mask>((1u << n) - 1);
