@@ -5,4 +5,5 @@
 #pragma once
 
 #include "../core/dispatch.h"
+#include "../cpu/elementwise_kernel.h"
 #include "elementwise/elementwise_rule.h"

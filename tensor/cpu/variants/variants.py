@@ -51,6 +51,10 @@ GROUPS = {
     'other': (('v3', 'v4'), ('', )),  # the rest
 }
 
+# mezzo::cpu_kernels::elementwise<> and elementwise_derivative<>
+KERNEL_TEMPLATES = ('_ZN5mezzo11cpu_kernels11elementwiseI',
+                    '_ZN5mezzo11cpu_kernels22elementwise_derivativeI')
+
 Symbol = namedtuple('Symbol', 'name kind binding visibility section')
 
 # Writable data of inline functions that may exist once per variant.
@@ -263,6 +267,17 @@ def table_text(table, entries):
     return text + '\n  .section .note.GNU-stack,"",@progbits\n'
 
 
+def refuse_copies(groups, present):
+    """Refuses op kernels that code outside kernel sources defines too, because it sees a template of
+    theirs: callers would get that copy, which is compiled for the baseline."""
+    copies = sorted({name for group in groups for name in group.all() if name in present
+                     and name.startswith(KERNEL_TEMPLATES)})
+    if copies:
+        fail(f'defined by a kernel source and elsewhere: {plain(copies[0])} and '
+             f'{len(copies) - 1} more; code outside kernel sources must not include '
+             'tensor/cpu/elementwise_kernel.h')
+
+
 def make_table(made, *words):
     border = words.index('--')
     outside, variants = words[:border], words[border + 1:]
@@ -272,6 +287,7 @@ def make_table(made, *words):
     outside_symbols = [symbol for path in outside for symbol in symbols_of(path)]
     present = {symbol.name for symbol in outside_symbols if symbol.section != 'UND'}
     wanted = {symbol.name for symbol in outside_symbols if symbol.section == 'UND'} - present
+    refuse_copies(groups.values(), present)
     entries = []
     for name, group in groups.items():
         others = [other.missing for other in groups.values() if other is not group]

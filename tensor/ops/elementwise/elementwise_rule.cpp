@@ -2,6 +2,7 @@
 
 #include "../../core/elementwise_info.h"
 #include "../../core/registry.h"
+#include "../../cpu/block_map.h"
 #include "../reduce/reduce.h"
 #include "../shape/copy.h"
 #include "../unit_gradient.h"

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "../../core/dispatch.h"
-#include "../../cpu/elementwise_kernel.h"
 #include "../create.h"
+#include "apply.h"
 #include "operators.h"
 #include "pointwise.h"
 
