@@ -31,15 +31,15 @@ struct CopyLoops {
   std::array<std::int64_t, Shape::kMaxRank> size, from, to;
 };
 
-/** Returns the loops of a copy to a row-major tensor, without dimensions of size 1; there is at
- *  least one loop. */
+/** Returns the loops of a copy, without dimensions of size 1; there is at least one loop. */
 CopyLoops loops_of(const Tensor& from, const Tensor& to) {
   CopyLoops loops;
   for (int i = 0; i < from.dim(); ++i) {
     const std::int64_t size = from.shape()[i], stride = from.strides()[i];
     if (size == 1) continue;
     const auto last = static_cast<std::size_t>(loops.count) - 1;
-    if (loops.count > 0 && loops.from[last] == stride * size) {
+    if (loops.count > 0 && loops.from[last] == stride * size &&
+        loops.to[last] == to.strides()[i] * size) {
       loops.size[last] *= size;
       loops.from[last] = stride;
       loops.to[last] = to.strides()[i];
@@ -99,26 +99,34 @@ void copy_transposed(const Word* source, Word* target, const CopyLoops& loops, i
   parallel_for(matrices * panels, panel, static_cast<double>(matrices * rows * columns) * 0.5);
 }
 
-/** Copies contiguous runs. */
+/** Copies contiguous runs, or, where a source does not move, repeats its elements. */
 template <class Word> void copy_runs(const Word* source, Word* target, const CopyLoops& loops) {
-  const std::int64_t run = loops.size[static_cast<std::size_t>(loops.count) - 1];
+  const auto last = static_cast<std::size_t>(loops.count) - 1;
+  const std::int64_t run = loops.size[last];
+  const bool repeats = loops.from[last] == 0;
   std::int64_t runs = 1;
   for (int i = 0; i + 1 < loops.count; ++i) runs *= loops.size[static_cast<std::size_t>(i)];
   const auto some = [&](std::int64_t begin, std::int64_t end) {
     std::array<std::int64_t, Shape::kMaxRank> index{};
-    std::int64_t rest = begin, at = place_of(loops, -1, begin).from;
+    std::int64_t rest = begin;
+    Place at = place_of(loops, -1, begin);
     for (int i = loops.count - 2; i >= 0; --i) {
       const auto k = static_cast<std::size_t>(i);
       index[k] = rest % loops.size[k];
       rest /= loops.size[k];
     }
     for (std::int64_t r = begin; r < end; ++r) {
-      std::memcpy(target + r * run, source + at, static_cast<std::size_t>(run) * sizeof(Word));
+      if (repeats)
+        std::fill_n(target + at.to, run, source[at.from]);
+      else
+        std::memcpy(target + at.to, source + at.from, static_cast<std::size_t>(run) * sizeof(Word));
       for (int i = loops.count - 2; i >= 0; --i) {
         const auto k = static_cast<std::size_t>(i);
-        at += loops.from[k];
+        at.from += loops.from[k];
+        at.to += loops.to[k];
         if (++index[k] < loops.size[k]) break;
-        at -= loops.size[k] * loops.from[k];
+        at.from -= loops.size[k] * loops.from[k];
+        at.to -= loops.size[k] * loops.to[k];
         index[k] = 0;
       }
     }
@@ -127,15 +135,16 @@ template <class Word> void copy_runs(const Word* source, Word* target, const Cop
                   5.0 + static_cast<double>(run) * 0.3);
 }
 
-/** Copies to a row-major tensor without interpreting the elements. Returns false, having done
- *  nothing, if the generic copy is as fast. */
+/** Copies without interpreting the elements. Returns false, having done nothing, if the generic
+ *  copy is as fast. */
 bool copy_words(const Tensor& from, const Tensor& to) {
-  const bool plain = from.dtype() == to.dtype() && from.shape() == to.shape() && to.is_contiguous();
+  const bool plain = from.dtype() == to.dtype() && from.shape() == to.shape();
   if (!plain || from.numel() == 0) return false;
   const CopyLoops loops = loops_of(from, to);
   const auto last = static_cast<std::size_t>(loops.count) - 1;
-  const int loop = transposed_loop(loops);
-  const bool runs = loops.from[last] == 1 && loops.size[last] >= 8;
+  const bool runs = loops.from[last] <= 1 && loops.from[last] >= 0 && loops.to[last] == 1 &&
+                    loops.size[last] >= 8;
+  const int loop = to.is_contiguous() ? transposed_loop(loops) : -1;
   if (loop < 0 && !runs) return false;
   visit_word(from.dtype(), [&]<class Word>(std::type_identity<Word>) {
     const Word* source = static_cast<const Word*>(from.raw_data());
