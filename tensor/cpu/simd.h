@@ -144,6 +144,11 @@ template <class T> struct Simd {
     return widened(bits);
   }
 
+  /** Returns p[0], p[2], ... Reads 2 * kWidth elements. */
+  static V load_every_second(const T* p) {
+    return every_second(load(p), load(p + kWidth), std::make_integer_sequence<int, kWidth>{});
+  }
+
   static V splat(T x) { return x - V{}; }
 
   /** Returns a * b + c, with one rounding if the target has such an instruction. */
@@ -216,6 +221,11 @@ template <class T> struct Simd {
     return static_cast<Mask>((1u << n) - 1);
   }
 #endif
+
+  template <int... kLane>
+  static V every_second(V low, V high, std::integer_sequence<int, kLane...>) {
+    return __builtin_shufflevector(low, high, (2 * kLane)...);
+  }
 
   template <int kHalf, int... kLane>
   static T sum_halves(V v, std::integer_sequence<int, kLane...> lanes) {

@@ -16,7 +16,9 @@ template <class Bits> MZ_HD constexpr Bits floating_key(Bits bits, Bits infinity
   const Bits magnitude = static_cast<Bits>(bits & ~kSign);
   if (magnitude > infinity) return std::numeric_limits<Bits>::max();
   if (magnitude == 0) return kSign;
-  return static_cast<Bits>(bits & kSign ? ~bits : bits | kSign);
+  // All bits of a negative number are inverted, else the sign. Without a branch: signs are random.
+  const Bits negative = static_cast<Bits>(0 - (bits >> (sizeof(Bits) * 8 - 1)));
+  return static_cast<Bits>(bits ^ (negative | kSign));
 }
 
 MZ_HD inline std::uint32_t sort_key(Half x) { return floating_key<std::uint16_t>(x.bits, 0x7C00); }

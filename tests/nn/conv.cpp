@@ -81,3 +81,82 @@ TEST_CASE("pooling layers call their functions") {
   CHECK(str(nn::MaxPool2d{3, {.stride = 2, .padding = 1}}) ==
         "MaxPool2d(3, stride 2, padding 1) parameters\n");
 }
+
+namespace {
+
+/** A depthwise convolution and its gradients by loops over all taps, in f64. */
+struct DepthwiseOracle {
+  std::vector<double> y, dx, dw;
+
+  DepthwiseOracle(const Tensor& x, const Tensor& w, const Tensor& g, std::int64_t stride,
+                  std::int64_t pad, std::int64_t dilation)
+      : y(size(g), 0.0), dx(size(x), 0.0), dw(size(w), 0.0) {
+    const auto xs = x.to_vector<double>(), ws = w.to_vector<double>(), gs = g.to_vector<double>();
+    const std::int64_t planes = x.size(0) * x.size(1), height = x.size(2), width = x.size(3),
+                       k = w.size(2);
+    std::size_t at = 0;
+    for (std::int64_t plane = 0; plane < planes; ++plane)
+      for (std::int64_t i = 0; i < g.size(2); ++i)
+        for (std::int64_t j = 0; j < g.size(3); ++j, ++at)
+          for (std::int64_t tap = 0; tap < k * k; ++tap) {
+            const std::int64_t row = i * stride - pad + tap / k * dilation,
+                               column = j * stride - pad + tap % k * dilation;
+            if (row < 0 || row >= height || column < 0 || column >= width) continue;
+            const auto from = static_cast<std::size_t>((plane * height + row) * width + column),
+                       weight = static_cast<std::size_t>(plane % x.size(1) * k * k + tap);
+            y[at] += ws[weight] * xs[from];
+            dx[from] += ws[weight] * gs[at];
+            dw[weight] += gs[at] * xs[from];
+          }
+  }
+
+ private:
+  static std::size_t size(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
+};
+
+/** Returns whether numbers are close, and infinite or nan in the same places. */
+bool close_to(const Tensor& got, const std::vector<double>& expected, double tolerance) {
+  const auto values = got.to_vector<double>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool finite = std::isfinite(expected[i]);
+    if (finite != std::isfinite(values[i])) return false;
+    if (finite && std::fabs(values[i] - expected[i]) > tolerance) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("depthwise convolutions of any width equal sums over all taps", "[conv]") {
+  manual_seed(4);
+  for (const DType dtype : {f32, f64, bf16})
+    for (const std::int64_t width : {3, 5, 8, 13, 16, 17, 31, 40})
+      for (const std::int64_t stride : {1, 2, 3})
+        for (const std::int64_t dilation : {1, 2}) {
+          const std::int64_t k = stride == 3 ? 2 : 3, channels = 3;
+          if (dilation * (k - 1) >= width) continue;
+          Tensor x = randn({2, channels, width, width}).to(dtype);
+          const bool infinite = width % 2 == 1 && stride == 1 && k == 3;
+          if (infinite)
+            x.select(0, 1).select(0, 2).select(0, width / 2).select(0, 0).fill_(INFINITY);
+          x = x.requires_grad_();
+          const Tensor w = randn({channels, 1, k, k}).to(dtype).requires_grad_();
+          const Tensor y = conv2d(
+              x, w, {}, {.stride = stride, .padding = 1, .dilation = dilation, .groups = channels});
+          const Tensor g = randn(y.shape()).to(dtype);
+          const auto gradients = grad({y}, {x, w}, {}, {g});
+          const DepthwiseOracle expected(x.detach(), w.detach(), g, stride, 1, dilation);
+          const double tolerance = dtype == f64 ? 1e-12 : dtype == f32 ? 1e-3 : 0.5;
+          INFO(name(dtype) << " width " << width << " stride " << stride << " dilation "
+                           << dilation);
+          CHECK(close_to(y, expected.y, tolerance));
+          CHECK(close_to(gradients[0], expected.dx, tolerance));
+          CHECK(close_to(gradients[1], expected.dw, dtype == bf16 ? 1.0 : tolerance));
+          // The same in the other memory format.
+          const Tensor last = x.detach().to(MemoryFormat::channels_last);
+          const Tensor again =
+              conv2d(last, w.detach(), {},
+                     {.stride = stride, .padding = 1, .dilation = dilation, .groups = channels});
+          if (!infinite) CHECK(again.to_vector<double>() == y.to_vector<double>());
+        }
+}

@@ -31,14 +31,19 @@ template <class E> class Convolution {
 
  public:
   Convolution(const ConvPlan& plan, const Images& x, const ConvWeights& w, const Tensor& bias,
-              const Images& y)
+              const Images& y, bool by_position = false)
       : plan_(plan),
         x_(x),
         y_(y),
         columns_(plan.channels.out),
-        reads_in_place_(x_has_panel_elements() && plan.has_layout_of(x)) {
+        by_position_(by_position),
+        // Vectors of positions may be read beyond the last one.
+        reads_in_place_(!by_position && x_has_panel_elements() && plan.has_layout_of(x)) {
     load_bias(bias);
     pack_weights(w);
+    if (by_position)
+      for (const Pass& pass : plan.passes)
+        positions_.emplace_back(pass.rows, Simd<T>::kWidth, true);
   }
 
   void run() {
@@ -198,7 +203,8 @@ template <class E> class Convolution {
 
   void run_chunk(Range images, Range units) {
     const std::int64_t count = images.end - images.begin, image_size = plan_.image_size();
-    const Workspace<E> copy(reads_in_place_ ? 0 : count * image_size);
+    const std::int64_t beyond = by_position_ ? 2 * Simd<T>::kWidth : 0;
+    const Workspace<E> copy(reads_in_place_ ? 0 : count * image_size + beyond);
     const Workspace<T> scratch(needs_scratch() ? count * kWidth * y_.volume.pixels() : 0);
     const Workspace<T> tiles(kTilesTogether * RegisterBlock<E>::kRows * kWidth);
     const E* image = copy.data();
@@ -207,13 +213,18 @@ template <class E> class Convolution {
     else
       for (std::int64_t n = 0; n < count; ++n)
         copy_image(images.begin + n, copy.data() + n * image_size);
+    if constexpr (!kRounds<E>) std::fill_n(copy.data() + count * image_size, beyond, E(0));
     std::vector<std::vector<std::int64_t>> rows;
-    for (const Pass& pass : plan_.passes) rows.push_back(rows_of(pass, count));
+    for (const Pass& pass : plan_.passes)
+      rows.push_back(by_position_ ? std::vector<std::int64_t>{} : rows_of(pass, count));
     for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
       const std::int64_t group = unit / columns_.count, q = unit % columns_.count;
       const Target target{images, group, q, scratch.data(), bias_.data() + unit * kWidth};
       for (std::size_t p = 0; p < plan_.passes.size(); ++p)
-        run_pass(p, target, image + group * plan_.group_step(), rows[p].data(), tiles.data());
+        if (by_position_)
+          run_positions(p, target, image + group * plan_.group_step());
+        else
+          run_pass(p, target, image + group * plan_.group_step(), rows[p].data(), tiles.data());
       finish(target);
     }
   }
@@ -262,6 +273,77 @@ template <class E> class Convolution {
   T* sums(const Target& t, std::int64_t n, std::int64_t lane) const {
     if (needs_scratch()) return t.scratch + (n * kWidth + lane) * y_.volume.pixels();
     return reinterpret_cast<T*>(result(t, n, lane));
+  }
+
+  /** Computes all positions of a pass in vectors of positions, with the bits of run_pass(). */
+  void run_positions(std::size_t p, const Target& target, const E* image) {
+    if constexpr (!kRounds<E>) {
+      constexpr int kTogether = 8;
+      const std::vector<PositionBlock>& blocks = positions_[p].blocks;
+      const auto count = static_cast<std::int64_t>(blocks.size());
+      const E* const weights = panel_of(static_cast<std::int64_t>(p), target.group, target.q);
+      for (std::int64_t n = 0; n < target.images.end - target.images.begin; ++n)
+        for (std::int64_t lane = 0; lane < columns_.valid(target.q); ++lane)
+          for (std::int64_t first = 0; first < count; first += kTogether) {
+            // The last ones repeat a block.
+            std::array<const PositionBlock*, kTogether> some;
+            for (std::int64_t i = 0; i < kTogether; ++i)
+              some[static_cast<std::size_t>(i)] =
+                  &blocks[static_cast<std::size_t>(std::min(first + i, count - 1))];
+            std::array<typename Simd<T>::V, kTogether> sums{};
+            const E* const from = image + n * plan_.image_size();
+            if (positions_[p].step == 2)
+              multiply_positions<2>(plan_.passes[p], target.q, from, weights + lane, some, sums);
+            else
+              multiply_positions<1>(plan_.passes[p], target.q, from, weights + lane, some, sums);
+            for (std::size_t i = 0; i < kTogether && first + static_cast<std::int64_t>(i) < count;
+                 ++i)
+              store_positions(plan_.passes[p], target, n, lane, *some[i], sums[i]);
+          }
+    }
+  }
+
+  /** Adds the products of a channel's weights and blocks of positions, which are kStep apart. */
+  template <int kStep, std::size_t kTogether>
+  void multiply_positions(const Pass& pass, std::int64_t q, const E* image, const E* weights,
+                          const std::array<const PositionBlock*, kTogether>& blocks,
+                          std::array<typename Simd<T>::V, kTogether>& sums) const {
+    using S = Simd<T>;
+    const std::int64_t width = columns_.packed_width(q);
+    const E* from[kTogether];
+    typename S::V all[kTogether] = {};
+    MZ_UNROLL
+    for (std::size_t i = 0; i < kTogether; ++i) from[i] = image + blocks[i]->from;
+    for (const std::int64_t step : pass.steps) {
+      const typename S::V weight = S::splat(*weights);
+      weights += width;
+      MZ_UNROLL
+      for (std::size_t i = 0; i < kTogether; ++i)
+        if constexpr (kStep == 2)
+          all[i] = S::fma(S::load_every_second(from[i] + step), weight, all[i]);
+        else
+          all[i] = S::fma(S::load(from[i] + step), weight, all[i]);
+    }
+    MZ_UNROLL
+    for (std::size_t i = 0; i < kTogether; ++i) sums[i] = all[i];
+  }
+
+  void store_positions(const Pass& pass, const Target& target, std::int64_t n, std::int64_t lane,
+                       const PositionBlock& block, const typename Simd<T>::V& sums_of_block) {
+    using S = Simd<T>;
+    const typename S::V sum = sums_of_block + S::splat(target.bias[lane]);
+    T* const to = sums(target, n, lane);
+    if (pass.places.empty()) {
+      if (block.count == S::kWidth)
+        S::store(to + block.first, sum);
+      else
+        S::store_first(to + block.first, sum, block.count);
+      return;
+    }
+    alignas(64) T all[S::kWidth];
+    S::store(all, sum);
+    const std::int64_t* const places = pass.places.data() + block.first;
+    for (std::int64_t i = 0; i < block.count; ++i) to[places[i]] = all[i];
   }
 
   /** Computes all positions of a pass, several tiles at a time, so that long sums are computed in
@@ -375,7 +457,8 @@ template <class E> class Convolution {
   const ConvPlan& plan_;
   Images x_, y_;
   ColumnPanels<E> columns_;
-  bool reads_in_place_;
+  bool by_position_, reads_in_place_;
+  std::vector<PositionBlocks> positions_;  // of each pass
   Workspace<T> bias_;
   Workspace<E> weights_;
   std::vector<std::int64_t> weight_offsets_;
@@ -415,15 +498,16 @@ bool multiplies_by_parts(const Tensor& x, const Tensor& w) {
 void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs, bool transposed) {
   if (out[0].numel() == 0) return;  // a plan lists all positions, whose number may then be huge
   const int dims = attrs.dims;
-  const Tensor x = dense(in[0], dims), w = dense(in[1], dims);
-  with_dense(out[0], dims, [&](const Tensor& y) {
+  const Volume read = volume_of(in[0], dims), written = volume_of(out[0], dims);
+  const ConvGeometry geometry =
+      conv_geometry(attrs, transposed ? written.size : read.size,
+                    transposed ? read.size : written.size, volume_of(in[1], dims).size);
+  const std::int64_t in_channels = read.channels / attrs.groups,
+                     out_channels = written.channels / attrs.groups;
+  const bool by_position = takes_positions(geometry, out_channels, transposed);
+  const Tensor x = by_position ? row_major(in[0]) : dense(in[0], dims), w = dense(in[1], dims);
+  const auto compute = [&](const Tensor& y) {
     const Images from = images_of(x, dims), to = images_of(y, dims);
-    const Volume &slid_over = transposed ? to.volume : from.volume,
-                 &positions = transposed ? from.volume : to.volume;
-    const ConvGeometry geometry =
-        conv_geometry(attrs, slid_over.size, positions.size, volume_of(w, dims).size);
-    const std::int64_t in_channels = from.volume.channels / attrs.groups,
-                       out_channels = to.volume.channels / attrs.groups;
     const auto run = [&]<class E>(std::type_identity<E>) {
       const ConvChannels channels{in_channels, out_channels, Factors<E>::kTerms};
       if constexpr (std::is_same_v<E, float>)
@@ -440,16 +524,19 @@ void convolve(Inputs in, Outputs out, const op::ConvAttrs& attrs, bool transpose
             .run();
       } else {
         const ConvPlan plan = make_plan(geometry, channels, from.format, dense_format(w));
-        Convolution<E>(plan, from, {w.raw_data(), w.dtype()}, in[2], to).run();
+        Convolution<E>(plan, from, {w.raw_data(), w.dtype()}, in[2], to, by_position && !kRounds<E>)
+            .run();
       }
     };
     const bool large = tiles_pay(to.volume.batch * to.volume.pixels(), out_channels,
                                  in_channels * geometry.taps());
+    if (by_position && y.dtype() != DType::f64) return run(std::type_identity<float>{});
 #if defined(__AVX512BF16__)
     if (large && multiplies_by_parts(x, w)) return run(std::type_identity<HalfLine>{});
 #endif
     visit_factors(x.dtype(), w.dtype(), y.dtype() == DType::f64, large, run);
-  });
+  };
+  by_position ? with_row_major(out[0], compute) : with_dense(out[0], dims, compute);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "../../cpu/simd.h"
 #include "conv_geometry_cpu.h"
 
 namespace mezzo::cpu_kernels {
@@ -76,5 +77,58 @@ ConvPlan direct_plan(const ConvGeometry& g, const ConvChannels& channels, Memory
  *  g.out is read and g.in is written. */
 ConvPlan transposed_plan(const ConvGeometry& g, const ConvChannels& channels, MemoryFormat images,
                          MemoryFormat weight);
+
+// ---- positions as lanes
+// ---------------------------------------------------------------------------
+
+/** Lanes for positions on every CPU, of which one or several vectors hold them. */
+inline constexpr int kPositionLanes = 16;
+
+/** Up to a vector of positions that lie side by side in the result and in the padded image. */
+struct PositionBlock {
+  std::int64_t from;   // offset in the padded image
+  std::int64_t first;  // number of the first position
+  std::int64_t count;
+};
+
+/** The positions of a pass in blocks. */
+struct PositionBlocks {
+  std::vector<PositionBlock> blocks;
+  std::int64_t step = 1;  // between the offsets of adjacent positions
+
+  /** Positions with these offsets, in blocks of up to `width`. With `repeats`, the last block of a
+   *  longer run is a whole one, which repeats some positions. */
+  PositionBlocks(const std::vector<std::int64_t>& rows, std::int64_t width, bool repeats) {
+    const auto count = static_cast<std::int64_t>(rows.size());
+    if (count > 1) step = rows[1] - rows[0] == 2 ? 2 : 1;
+    for (std::int64_t first = 0; first < count;) {
+      std::int64_t run = 1;
+      while (first + run < count && row(rows, first + run) == row(rows, first + run - 1) + step)
+        ++run;
+      for (std::int64_t i = 0; i < run; i += width) {
+        const std::int64_t begin =
+            repeats ? std::max<std::int64_t>(0, std::min(i, run - width)) : i;
+        blocks.push_back({row(rows, first + begin), first + begin, std::min(width, run - begin)});
+      }
+      first += run;
+    }
+  }
+
+ private:
+  static std::int64_t row(const std::vector<std::int64_t>& rows, std::int64_t i) {
+    return rows[static_cast<std::size_t>(i)];
+  }
+};
+
+/** Returns whether vectors hold adjacent positions instead of channels: where a group has few
+ * output channels, as depthwise convolutions and gradients of images do. Images are row-major then.
+ */
+inline bool takes_positions(const ConvGeometry& g, std::int64_t out_channels, bool transposed) {
+  constexpr std::int64_t kMost = 4;
+  const std::int64_t width = transposed ? g.in[2] / g.stride[2] : g.out[2],
+                     vectors = (width + kPositionLanes - 1) / kPositionLanes;
+  return out_channels <= kMost && (transposed || g.stride[2] <= 2) &&
+         2 * out_channels * vectors < width;
+}
 
 }  // namespace mezzo::cpu_kernels

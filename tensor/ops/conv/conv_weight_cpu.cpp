@@ -5,6 +5,7 @@
 // Images, gradients and weight may each have either memory format. Where Winograd's algorithm is
 // faster (conv_winograd_cpu.h), this computes only gradients that it finds not to be finite.
 #include "../../core/dispatch.h"
+#include "../../cpu/fold.h"
 #include "../../cpu/gemm_pack.h"
 #include "../../cpu/gemm_panels.h"
 #include "../../cpu/gemm_tile.h"
@@ -13,6 +14,7 @@
 #include "../../device/parallel.h"
 #include "conv_geometry_cpu.h"
 #include "conv_micro_cpu.h"
+#include "conv_plan_cpu.h"
 #include "conv_winograd_cpu.h"
 
 namespace mezzo::cpu_kernels {
@@ -273,6 +275,97 @@ template <class E> class WeightGradient {
   std::vector<std::int64_t> places_;
 };
 
+/** Sums of the products of an image and a gradient for some taps, in kPositionLanes lanes each. */
+template <class T> class TapSums {
+  using S = Simd<T>;
+  using V = typename S::V;
+  static constexpr int kVectors = kPositionLanes / S::kWidth;
+
+ public:
+  static constexpr int kTaps = 8 / kVectors > 0 ? 8 / kVectors : 1;  // that registers hold
+
+  /** Adds the products of all positions. `steps`: the offset of each tap in the image. */
+  template <int kStep>
+  void add(const PositionBlocks& positions, const T* image, const T* gradient,
+           const std::array<std::int64_t, kTaps>& steps) {
+    V all[kTaps][kVectors] = {};
+    for (const PositionBlock& block : positions.blocks) {
+      V given[kVectors];
+      MZ_UNROLL
+      for (int v = 0; v < kVectors; ++v)
+        given[v] = S::load_first(gradient + block.first + v * S::kWidth, lanes_of(block, v));
+      MZ_UNROLL
+      for (int t = 0; t < kTaps; ++t) {
+        const T* const from = image + block.from + steps[static_cast<std::size_t>(t)];
+        MZ_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          const T* const at = from + v * S::kWidth * kStep;
+          const V value = kStep == 2 ? S::load_every_second(at) : S::load(at);
+          // Elements beyond the block may not be finite.
+          all[t][v] = S::fma(S::first_of(value, V{}, lanes_of(block, v)), given[v], all[t][v]);
+        }
+      }
+    }
+    MZ_UNROLL
+    for (int t = 0; t < kTaps; ++t)
+      totals_[static_cast<std::size_t>(t)] = detail::sum_of<T>(all[t]);
+  }
+  T operator[](std::int64_t tap) const { return totals_[static_cast<std::size_t>(tap)]; }
+
+ private:
+  static std::int64_t lanes_of(const PositionBlock& block, int vector) {
+    return std::clamp<std::int64_t>(block.count - vector * S::kWidth, 0, S::kWidth);
+  }
+
+  std::array<T, kTaps> totals_;
+};
+
+/** The gradient of the weight of a convolution with one input and one output channel for each
+ * group, of row-major images: sums over positions, added image by image. Bits depend on shapes
+ * alone. */
+template <class T>
+void depthwise_weight(const ConvGeometry& g, const Images& x, const Images& y, const MatrixOut& w) {
+  const ConvPlan plan =
+      direct_plan(g, {1, 1, 1}, MemoryFormat::contiguous, MemoryFormat::contiguous);
+  const Pass& pass = plan.passes[0];
+  const PositionBlocks positions(pass.rows, kPositionLanes, false);
+  const auto taps = static_cast<std::int64_t>(pass.steps.size());
+  const std::int64_t padded = plan.layout.pixels(), beyond = 2 * kPositionLanes;
+  const bool converts = y.volume.dtype != dtype_of<T>();
+  const auto channel = [&](std::int64_t c) {
+    const Workspace<T> image(padded + beyond), gradient(converts ? y.volume.pixels() : 0),
+        weights(taps);
+    std::fill_n(image.data() + padded, beyond, T(0));
+    std::fill_n(weights.data(), taps, T(0));
+    for (std::int64_t n = 0; n < x.volume.batch; ++n) {
+      copy_padded_step(x, n, {c, c + 1}, plan.layout, image.data());
+      const auto* given = reinterpret_cast<const T*>(y.at(n, c));
+      if (converts) {
+        convert(y.volume.dtype, y.at(n, c), dtype_of<T>(), gradient.data(), y.volume.pixels());
+        given = gradient.data();
+      }
+      constexpr std::int64_t kTaps = TapSums<T>::kTaps;
+      for (std::int64_t first = 0; first < taps; first += kTaps) {
+        std::array<std::int64_t, kTaps> steps;  // the last ones repeat a tap
+        for (std::int64_t t = 0; t < kTaps; ++t)
+          steps[static_cast<std::size_t>(t)] =
+              pass.steps[static_cast<std::size_t>(std::min(first + t, taps - 1))];
+        TapSums<T> sums;
+        if (positions.step == 2)
+          sums.template add<2>(positions, image.data(), given, steps);
+        else
+          sums.template add<1>(positions, image.data(), given, steps);
+        for (std::int64_t t = 0; t < kTaps && first + t < taps; ++t)
+          weights.data()[pass.taps[static_cast<std::size_t>(first + t)]] += sums[t];
+      }
+    }
+    finish_row(weights.data(), c, 0, taps, w, {});
+  };
+  parallel_for(x.volume.channels, channel,
+               static_cast<double>(x.volume.batch * x.volume.channels * taps) *
+                   static_cast<double>(y.volume.pixels()) * 0.1);
+}
+
 }  // namespace
 
 }  // namespace mezzo::cpu_kernels
@@ -284,13 +377,22 @@ using namespace cpu_kernels;
 void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const int dims = attrs.dims;
-  const Tensor x = dense(in[0], dims), y = dense(in[1], dims);
-  const Images from = images_of(x, dims), to = images_of(y, dims);
+  const Volume read = volume_of(in[0], dims), given = volume_of(in[1], dims);
   const ConvGeometry geometry =
-      conv_geometry(attrs, from.volume.size, to.volume.size, leading(attrs.sizes, dims, 1));
+      conv_geometry(attrs, read.size, given.size, leading(attrs.sizes, dims, 1));
+  const bool is_depthwise = read.channels == attrs.groups && given.channels == attrs.groups &&
+                            takes_positions(geometry, 1, false);
+  const Tensor x = is_depthwise ? row_major(in[0]) : dense(in[0], dims),
+               y = is_depthwise ? row_major(in[1]) : dense(in[1], dims);
+  const Images from = images_of(x, dims), to = images_of(y, dims);
   with_dense(out[0], dims, [&](const Tensor& w) {
     WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
     if (w.dtype() != x.dtype()) weight.rows.rounds_to = x.dtype();
+    if (is_depthwise) {
+      const auto gradient =
+          w.dtype() == DType::f64 ? &depthwise_weight<double> : &depthwise_weight<float>;
+      return gradient(geometry, from, to, weight.rows);
+    }
     const bool large =
         tiles_pay(w.numel() / w.size(0), to.volume.channels / attrs.groups, from.volume.batch) &&
         to.volume.pixels() >= 4;
