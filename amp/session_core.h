@@ -46,10 +46,10 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   // ---- iterations: a checkpoint holds no gradients and no pending skips -------------------------
   /** Throws inside a scale_loss scope. Errors: StateError. */
   void require_no_scope(std::string_view op) const;
-  /** Throws if an optimizer that is not in `optimizers` has gradients, left scaled by a scope with
-   *  delay_unscale, of a parameter of one of them. Errors: StateError. */
+  /** Throws if an optimizer that is not among `own` has gradients, left scaled by a scope with
+   *  delay_unscale, of a parameter of one of these. Errors: StateError. */
   void require_no_other_pending(std::string_view op,
-                                std::span<AmpOptimizerState* const> optimizers) const;
+                                std::span<const std::shared_ptr<AmpOptimizerState>> own) const;
   /** Throws if an iteration is unfinished. Gradients that a step has used do not count. Errors:
    *  StateError that says what is unfinished and how to finish it. */
   void require_between_iterations(std::string_view op) const;

@@ -113,8 +113,8 @@ void AdafactorRule::run(std::vector<TensorTuple> tensors, std::span<AdafactorSet
 
   std::vector<Tensor> params_and_directions = list_of(tensors, kParam);
   params_and_directions.insert(params_and_directions.end(), directions.begin(), directions.end());
-  const PreparedNorms lengths(params_and_directions);
-  const double* norms = lengths.result().each.data<double>();
+  const auto [lengths, measure] = prepared_norms(params_and_directions);
+  const double* norms = lengths.each.data<double>();
   std::vector<TensorTuple> steps;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorTuple& t = tensors[i];
@@ -123,12 +123,13 @@ void AdafactorRule::run(std::vector<TensorTuple> tensors, std::span<AdafactorSet
     settings[i].param_norm = norms + i;
     settings[i].direction_norm = norms + tensors.size() + i;
   }
-  const PreparedUpdate step(update_row<AdafactorUpdate>, std::move(steps), settings.data(), call),
-      keep(update_row<AdafactorMeanUpdate>, means.updates, means.settings.data(),
-           {.found_inf = call.found_inf});
-  lengths.run();
-  keep.run();
-  step.run();
+  const auto step = prepared_update(update_row<AdafactorUpdate>, std::move(steps), settings.data(),
+                                    call),
+             keep = prepared_update(update_row<AdafactorMeanUpdate>, means.updates,
+                                    means.settings.data(), {.found_inf = call.found_inf});
+  measure();
+  keep();
+  step();
 }
 
 template class OptimizerOf<AdafactorRule>;

@@ -81,7 +81,7 @@ void LARC::around(Optimizer& optimizer, std::span<ParamUpdate> updates, UpdateCa
                         grad_norms.data<double>() + i, u.time});
     u.tensors[kGrad] = adapted;
   }
-  StepEnd* const end = std::exchange(call.end, nullptr);
+  const StepEnd* const end = std::exchange(call.end, nullptr);
   run_update(update_row<LarcUpdate>, std::move(work), settings.data(), call);
   call = {.found_inf = call.found_inf, .end = end};
   update();

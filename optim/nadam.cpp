@@ -23,11 +23,12 @@ void NAdamRule::run(std::vector<TensorTuple> tensors, std::span<NAdamSettings> s
     product = {};                            // NAdamUpdate reads it through its settings
   }
   // Allocates everything first: after the products have changed, nothing may fail.
-  const PreparedUpdate products_step(update_row<NAdamProductUpdate>, std::move(products),
-                                     settings.data(), {.found_inf = call.found_inf}),
-      step(update_row<NAdamUpdate>, std::move(tensors), settings.data(), call);
-  products_step.run();
-  step.run();
+  const auto update_products = prepared_update(update_row<NAdamProductUpdate>, std::move(products),
+                                               settings.data(), {.found_inf = call.found_inf}),
+             step = prepared_update(update_row<NAdamUpdate>, std::move(tensors), settings.data(),
+                                    call);
+  update_products();
+  step();
 }
 
 template class OptimizerOf<NAdamRule>;

@@ -38,11 +38,12 @@ void FusedNovoGradRule::run(std::vector<TensorTuple> tensors, std::span<NovoGrad
     v = {};  // NovoGradUpdate reads it through its settings
   }
   // Allocates everything first: after the norms have changed, nothing may fail.
-  const PreparedUpdate norms_step(update_row<NovoGradNormUpdate>, std::move(running),
-                                  settings.data(), {.found_inf = call.found_inf}),
-      step(update_row<NovoGradUpdate>, std::move(tensors), settings.data(), call);
-  norms_step.run();
-  step.run();
+  const auto update_norms = prepared_update(update_row<NovoGradNormUpdate>, std::move(running),
+                                            settings.data(), {.found_inf = call.found_inf}),
+             step = prepared_update(update_row<NovoGradUpdate>, std::move(tensors), settings.data(),
+                                    call);
+  update_norms();
+  step();
 }
 
 template class OptimizerOf<FusedNovoGradRule>;

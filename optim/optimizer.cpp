@@ -335,9 +335,7 @@ StepResult Optimizer::update_parameters(std::string_view op, const StepOptions& 
     for (const ParamUpdate& u : updates) grads.push_back(u.tensors[kGrad]);
     norm = clip_by_norm(grads, *options.max_norm, call.inv_scale);
   }
-  // Allocated before anything changes.
-  const std::vector<StepCall> count = step_state_->count_of(updates, found_inf);
-  StepEnd end = count.back().end;
+  StepEnd end = step_state_->end(found_inf);
   if (step_state_->device() != cpu) call.end = &end;
   if (call.end && hooks_) hooks_->before_end(end);
   const auto update_all = [&] { update(updates, call); };
@@ -349,11 +347,9 @@ StepResult Optimizer::update_parameters(std::string_view op, const StepOptions& 
     for (std::size_t i = 0; i < kMaxStates; ++i)
       if (Tensor& state = done.slot->state[i]; !state.is_same(done.tensors[kState + i]))
         state = done.tensors[kState + i];
-  if (end.done && hooks_) hooks_->after_end(end);
-  const std::int64_t steps =
-      step_state_->defer(end.done ? std::span<const StepCall>{} : count, found_inf);
+  const std::int64_t steps = step_state_->count(updates);
+  if (end.scale) hooks_->after_end(end);
   if (found_inf.word.defined()) return StepResult(step_state_, steps);
-  step_state_->flush();
   return StepResult::stepped;
 }
 

@@ -93,9 +93,9 @@ class MZ_API OptimizerHooks {
    *  undefined tensor. Called between before_step and after_step. */
   virtual Tensor low_copy(const Tensor& /*param*/) { return {}; }
   /** Called in a step on a device. May add the completion of a check to `end`, which the update
-   * does if it can; after_end() is called then. May throw. */
+   *  does. May throw. */
   virtual void before_end(StepEnd& /*end*/) {}
-  /** Called after an update that has done `end`. */
+  /** Called after an update that has completed a check. */
   virtual void after_end(const StepEnd& /*end*/) {}
   /** Called after a step, whose result may be unknown yet. May throw; the step stays done. */
   virtual void after_step(Optimizer&, const StepResult&) {}

@@ -15,21 +15,21 @@ using optim::NonfiniteWord;
 namespace {
 
 /** Returns the gradients that an update reads, numbered for a NonfiniteWord. */
-std::vector<GradientSum> gradients_to_check(const optim::Optimizer& optimizer, std::size_t index) {
-  std::vector<GradientSum> gradients;
+std::vector<AxpbyTensors> gradients_to_check(const optim::Optimizer& optimizer, std::size_t index) {
+  std::vector<AxpbyTensors> gradients;
   std::size_t position = 0;
   for (const optim::Slot& slot : optimizer.slots()) {
     const std::uint32_t number = gradient_number(index, position++);
     if (const Tensor grad = optimizer.gradient_of(slot); grad.defined())
-      gradients.push_back({{grad.detach(), {}, {}, number}});
+      gradients.push_back({grad.detach(), {}, {}, number});
   }
   return gradients;
 }
 
 /** Returns true if a weight is not finite. Waits for the device. */
 bool any_nonfinite_weight(const optim::Optimizer& optimizer) {
-  std::vector<GradientSum> weights;
-  for (const Tensor& x : optimizer.params()) weights.push_back({{x.detach(), {}, {}, 0}});
+  std::vector<AxpbyTensors> weights;
+  for (const Tensor& x : optimizer.params()) weights.push_back({x.detach()});
   const auto found = optim::FoundInf::reset_on(cpu);
   unscale(std::move(weights), found);
   return found.raised();
@@ -37,17 +37,16 @@ bool any_nonfinite_weight(const optim::Optimizer& optimizer) {
 
 }  // namespace
 
-void GradientWatch::step(AmpOptimizerState& state, std::int64_t steps, bool at_once, bool is_good) {
-  const std::int64_t former = steps_;
-  steps_ += steps;
-  const bool due = at_once || (!is_good && steps_ / kEvery != former / kEvery);
+void GradientWatch::step(AmpOptimizerState& state, std::optional<bool> finite_losses) {
+  ++steps_;
+  const bool due = finite_losses ? !*finite_losses : steps_ % kEvery == 0;
   if (read_) look(state, due);
   if (!due) return;
   const Unobserved quiet;
   const optim::Optimizer& optimizer = *state.optimizer();
-  std::vector<GradientSum> gradients = gradients_to_check(optimizer, state.index);
+  std::vector<AxpbyTensors> gradients = gradients_to_check(optimizer, state.index);
   if (gradients.empty()) return;
-  const Device device = gradients[0].tensors.x.device();
+  const Device device = gradients[0].x.device();
   move_to(device, found_);
   found_.reset();
   unscale(std::move(gradients), found_);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "../../optim/step/tensor_list.h"
 #include "../../tensor/device/backend.h"
@@ -23,11 +24,12 @@ class GradientWatch {
  public:
   static constexpr std::int64_t kEvery = 50;
 
-  /** Counts `steps` steps, checks the gradients if it is time to, unless the loss `is_good`, or if
-   *  `at_once`, and reports an earlier check whose result has arrived. Call it where the
-   * optimizer's gradients are unscaled: before an update, or after a replay. Errors:
-   * DivergenceError that names the step and the first non-finite gradient. */
-  void step(AmpOptimizerState& state, std::int64_t steps, bool at_once, bool is_good);
+  /** Counts a step, checks the gradients if it is time to, and reports an earlier check whose
+   * result has arrived. Where the losses of the step are known, it is time if one is not finite:
+   * finite ones show that the weights are finite still. Call it where the optimizer's gradients are
+   *  unscaled: before an update, or after a replay. Errors: DivergenceError that names the step and
+   *  the first non-finite gradient. */
+  void step(AmpOptimizerState& state, std::optional<bool> finite_losses);
 
  private:
   void look(AmpOptimizerState& state, bool waits);

@@ -50,11 +50,11 @@ std::string NonfiniteGradient::text() const {
 
 std::optional<NonfiniteGradient> first_nonfinite_gradient(const optim::Optimizer& optimizer) {
   const Unobserved quiet;
-  std::vector<GradientSum> gradients;
+  std::vector<AxpbyTensors> gradients;
   std::uint32_t position = 0;
   for (const optim::Slot& slot : optimizer.slots()) {
     if (const Tensor grad = slot.param.grad(); grad.defined())
-      gradients.push_back({{grad.detach(), {}, {}, position}});
+      gradients.push_back({grad.detach(), {}, {}, position});
     ++position;
   }
   const auto found = optim::FoundInf::reset_on(cpu);

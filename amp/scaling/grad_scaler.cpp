@@ -48,8 +48,7 @@ GradScaler::GradScaler(const GradScalerOptions& options)
     : scaler_(std::make_shared<LossScaler>(initial_state(options))),
       enabled_(options.enabled),
       max_consecutive_skips_(options.max_consecutive_skips),
-      reached_(std::make_shared<std::atomic<int>>(0)),
-      passes_(backward_passes()) {
+      passes_(std::make_shared<ScaledPasses>()) {
   scaler_->on_abandon = [this] { end_iteration(false); };
 }
 
@@ -99,8 +98,8 @@ void GradScaler::end_iteration(bool drops_overflows) {
   }
   scaled_since_update_ = false;
   ++iteration_;
-  *reached_ = 0;
-  passes_ = backward_passes();
+  passes_->scaled = 0;
+  passes_->before = backward_passes();
 }
 
 // ---- the iteration ------------------------------------------------------------------------------
@@ -114,10 +113,10 @@ Tensor GradScaler::scale(const Tensor& x) {
   if (!x.defined() || !is_floating(x.dtype()))
     fail<DtypeError>("GradScaler.scale",
                      {.what = "expected a floating-point tensor", .got = str(x)});
-  if (!used_) watch_clipping(reached_, nullptr);
+  if (!used_) watch_clipping(passes_);
   used_ = scaled_since_update_ = true;
   scaler_->losses.note(x, iteration_);
-  return watched(scaler_->times(x), reached_);
+  return watched(scaler_->times(x), passes_);
 }
 
 namespace {
@@ -142,10 +141,10 @@ Device device_of_params(const Optimizer& optimizer) {
 }
 
 /** Leaves only what is still scaled in x where y was unscaled before. */
-void subtract_unscaled(const std::vector<GradientSum>& sums) {
-  for (const GradientSum& sum : sums)
-    if (sum.tensors.y.defined()) {
-      const optim::AxpbyTensors item{sum.tensors.x, sum.tensors.y, sum.tensors.x};
+void subtract_unscaled(const std::vector<AxpbyTensors>& sums) {
+  for (const AxpbyTensors& sum : sums)
+    if (sum.y.defined()) {
+      const AxpbyTensors item{sum.x, sum.y, sum.x};
       optim::axpby({&item, 1}, 1, -1);
     }
 }
@@ -170,7 +169,7 @@ void GradScaler::find_unscaled() {
 /** Throws if gradients are to be unscaled, and backward() ran since the last update, but not from a
  *  scaled loss. Errors: StateError. */
 void GradScaler::require_backward(std::string_view op, const Optimizer& optimizer) const {
-  if (*reached_ || backward_passes() == passes_) return;
+  if (!passes_->missed()) return;
   for (const Slot& slot : optimizer.slots()) {
     if (!slot.param.grad().defined() ||
         (is_unscaled(gradient_scale(slot.param)) && !written_since_mark(slot.param)))
@@ -187,7 +186,7 @@ void GradScaler::require_backward(std::string_view op, const Optimizer& optimize
  *  Errors: StateError. */
 void GradScaler::require_no_later_backward(std::string_view op,
                                            const AmpOptimizerState& state) const {
-  if (*reached_ == state.reached) return;
+  if (passes_->scaled == state.reached) return;
   for (const Slot& slot : state.optimizer()->slots()) {
     const Tensor grad = slot.param.grad();
     const GradientMark mark = gradient_mark(slot.param);
@@ -204,23 +203,22 @@ void GradScaler::require_no_later_backward(std::string_view op,
 void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   const NoGradNoCasts plain_ops;
   const Optimizer& optimizer = *state.optimizer();
-  state.reached = *reached_;
+  state.reached = passes_->scaled;
   if (any_unscaled(optimizer)) find_unscaled();
-  std::vector<GradientSum> sums = gradients_of(
+  std::vector<AxpbyTensors> sums = gradients_of(
       optimizer, state.index, unscales ? "GradScaler.unscale_" : "GradScaler.step", unscales);
   Receivers receivers;
   add_receivers(optimizer, receivers);
   state.had_gradients = !sums.empty();
   if (sums.empty() && receivers.empty()) return;
-  const Device device = sums.empty() ? optimizer.params()[0].device() : sums[0].tensors.x.device();
+  const Device device = sums.empty() ? optimizer.params()[0].device() : sums[0].x.device();
   const optim::FoundInf& found_inf = move_to(device, state.found_inf);
+  ScaleValue scale;
   if (unscales && !sums.empty()) {
-    const ScaleValue scale = scaler_->on(device);
+    scale = scaler_->on(device);
     subtract_unscaled(sums);
-    for (GradientSum& sum : sums)
-      if (sum.tensors.out.defined()) sum.a = scale.inverse(sum.tensors.x.device());
   }
-  unscale(std::move(sums), found_inf);
+  unscale(std::move(sums), found_inf, scale);
   if (unscales) mark_gradients(optimizer, GradientScale::unscaled);
   // The update of the scale depends on whether there were gradients.
   state.had_gradients = agree(receivers, *scaler_, found_inf, state.had_gradients);
@@ -300,7 +298,7 @@ void GradScaler::update() {
   bool any = false;
   for (AmpOptimizerState* const state : used) {
     any = any || state->had_gradients;
-    scaler_->finish_step(*state->step_state, state->found_inf,
+    scaler_->finish_step(state->found_inf,
                          {.notes = true, .completes = state == used.back(), .any = any});
   }
   end_iteration(false);

@@ -1,7 +1,6 @@
 // GradScaler: dynamic loss scaling for training loops that use autocast without a session.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 namespace mezzo::amp {
 
 class AmpOptimizerState;
+struct ScaledPasses;
 
 /** Options of GradScaler. */
 struct GradScalerOptions {
@@ -142,12 +142,10 @@ class MZ_API GradScaler {
   std::shared_ptr<LossScaler> scaler_;
   bool enabled_;
   int max_consecutive_skips_;
-  bool used_ = false;                 // scale() has been called
-  bool scaled_since_update_ = false;  // scale() was called since the last update()
-  std::int64_t iteration_ = 1;        // number of updates so far, and 1
-  // Backward passes since the last update(): from scaled losses; from any tensor.
-  std::shared_ptr<std::atomic<int>> reached_;
-  std::uint64_t passes_;
+  bool used_ = false;                     // scale() has been called
+  bool scaled_since_update_ = false;      // scale() was called since the last update()
+  std::int64_t iteration_ = 1;            // number of updates so far, and 1
+  std::shared_ptr<ScaledPasses> passes_;  // since the last update()
   std::vector<std::shared_ptr<AmpOptimizerState>> optimizers_;
 };
 

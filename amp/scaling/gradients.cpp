@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "../../autograd/node.h"
 #include "../../optim/scaled_gradients.h"
@@ -38,9 +39,9 @@ Tensor new_gradient(const Tensor& master) {
 
 }  // namespace
 
-std::vector<GradientSum> gradients_of(const Optimizer& optimizer, std::size_t index,
-                                      std::string_view op, bool writes) {
-  std::vector<GradientSum> gradients;
+std::vector<AxpbyTensors> gradients_of(const Optimizer& optimizer, std::size_t index,
+                                       std::string_view op, bool writes) {
+  std::vector<AxpbyTensors> gradients;
   std::unordered_set<const void*> seen;
   std::size_t position = 0;
   for (const Slot& slot : optimizer.slots()) {
@@ -53,7 +54,7 @@ std::vector<GradientSum> gradients_of(const Optimizer& optimizer, std::size_t in
     const GradientMark mark = gradient_mark(slot.param);
     const bool was_unscaled = is_unscaled(mark.scale);
     if (was_unscaled && mark.part.is_same(grad)) {
-      gradients.push_back({{grad.detach(), {}, {}, number}});
+      gradients.push_back({grad.detach(), {}, {}, number});
       continue;
     }
     if (writes && grad.dtype() == f16)
@@ -65,7 +66,7 @@ std::vector<GradientSum> gradients_of(const Optimizer& optimizer, std::size_t in
     const bool is_shared = grad.numel() > 0 && !seen.insert(grad.raw_data()).second;
     const Tensor x = is_shared ? grad.detach().clone() : writes ? dense(grad) : grad.detach();
     const Tensor part = writes && was_unscaled ? mark.part.detach() : Tensor{};
-    gradients.push_back({{x, part, writes ? x : Tensor{}, number}});
+    gradients.push_back({x, part, writes ? x : Tensor{}, number});
     if (is_shared || (writes && !same_dense_layout(grad, grad)))
       restore_gradient(slot.param, x, was_unscaled ? mark : GradientMark{});
   }
@@ -86,25 +87,20 @@ const FoundInf& move_to(Device device, FoundInf& found_inf) {
   return found_inf = moved;
 }
 
-void unscale(std::vector<GradientSum> sums, const FoundInf& found_inf) {
-  while (!sums.empty()) {
-    const GradientSum head = sums.front();
-    const Device device = head.tensors.x.device();
-    const auto rest = std::stable_partition(sums.begin(), sums.end(), [&](const GradientSum& item) {
-      return item.tensors.x.device() == device && item.a == head.a;
-    });
-    std::vector<optim::AxpbyTensors> items;
-    for (auto item = sums.begin(); item != rest; ++item) items.push_back(item->tensors);
+void unscale(std::vector<AxpbyTensors> items, const FoundInf& found_inf, const ScaleValue& scale) {
+  for (auto from = items.begin(), to = from; from != items.end(); from = to) {
+    const Device device = from->x.device();
+    to = std::stable_partition(from, items.end(),
+                               [&](const auto& item) { return item.x.device() == device; });
     const bool elsewhere = found_inf.word.defined() && device != found_inf.word.device();
     const FoundInf here = elsewhere ? FoundInf::reset_on(device) : found_inf;
-    if (here.word.defined() || std::any_of(items.begin(), items.end(),
-                                           [](const auto& item) { return item.out.defined(); }))
-      optim::axpby(items, head.a, 1, here);
+    if (here.word.defined() ||
+        std::any_of(from, to, [](const auto& item) { return item.out.defined(); }))
+      optim::axpby({from, to}, scale.inverse(device), 1, here);
     if (elsewhere && here.raised()) {
       const NonfiniteWord first = std::max(here.location(), found_inf.location());
       upload(found_inf.word, &first, sizeof first);
     }
-    sums.erase(sums.begin(), rest);
   }
 }
 
@@ -203,6 +199,12 @@ std::shared_ptr<AmpOptimizerState> AmpOptimizerState::of(Optimizer& optimizer) {
 
 // ---- scopes -------------------------------------------------------------------------------------
 
+bool AmpOptimizerState::holds(const Tensor& leaf) const {
+  return optimizer() && any_slot(*optimizer(), [&](const Slot& slot) {
+           return slot.param.is_same(leaf) || slot.target().is_same(leaf);
+         });
+}
+
 std::string AmpOptimizerState::pending_text() const {
   return str("loss ", pending->scaler->index, " times ", pending->value());
 }
@@ -218,7 +220,7 @@ void AmpOptimizerState::prepare(Seen& seen) {
     const Tensor grad = param.grad();
     if (!grad.defined()) continue;
     require_reduced(param, "amp::scale_loss", "leave no_sync before the last backward");
-    core->stash.insert_or_assign(param.impl(), EarlierGradient{param, grad, gradient_mark(param)});
+    core->stash.insert_or_assign(param.impl(), ScopeGradient{param, grad, gradient_mark(param)});
   }
 }
 
@@ -228,9 +230,9 @@ void AmpOptimizerState::enter() {
       slot.param.set_grad({});
 }
 
-EarlierGradient AmpOptimizerState::stashed(const Tensor& param) const {
+ScopeGradient AmpOptimizerState::stashed(const Tensor& param) const {
   const auto found = core->stash.find(param.impl());
-  return found == core->stash.end() ? EarlierGradient{} : found->second;
+  return found == core->stash.end() ? ScopeGradient{} : found->second;
 }
 
 void AmpOptimizerState::restore(const Tensor& param) {
@@ -270,8 +272,29 @@ bool AmpOptimizerState::can_stay_scaled(const optim::LateGradients& late) const 
   });
 }
 
-void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums,
-                                optim::LateGradients* late) {
+/** Returns how a new gradient is divided and added to the earlier one: in the master, if there is
+ *  one, else in place. */
+AxpbyTensors AmpOptimizerState::unscaled_sum(const Slot& slot, const ScaleValue& scale) const {
+  const Tensor grad = slot.param.grad();
+  const ReceivedGradient received = received_gradient(slot.param);
+  AxpbyTensors sum{.factor = received.factor};
+  if (through_master(slot)) {
+    sum.x = received.wide.defined() ? received.wide : grad;
+    sum.y = slot.master.grad();
+    sum.out = sum.y.defined() ? sum.y : new_gradient(slot.master);
+    return sum;
+  }
+  sum.x = dense(grad);
+  sum.y = stashed(slot.param).grad;
+  // A captured step accumulates in the memory that the next replay reads.
+  const bool in_former = sum.y.defined() && Capture::current() && same_dense_layout(sum.y, sum.y) &&
+                         !sum.y.requires_grad();
+  if (sum.y.defined() || scale.multiplies() || sum.factor != 1) sum.out = in_former ? sum.y : sum.x;
+  return sum;
+}
+
+void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
+                                std::vector<AxpbyTensors>& items, optim::LateGradients* late) {
   MasterChanges changes(core->masters);
   create_masters(*core, optimizer()->slots(), changes);
   changes.commit();
@@ -283,57 +306,29 @@ void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale, std::vector
                     "pass delay_unscale, or leave no_sync before the last scope");
     const Tensor grad = slot.param.grad();
     if (!grad.defined()) continue;
-    if (through_master(slot)) (void)grad_state(slot.master);  // finish() must not allocate it
-    if (late && grad.numel() > 0)
-      collect_late(slot, number, *late, sums);
-    else if (through_master(slot))
-      collect_for_master(slot, number, scale, sums);
-    else
-      collect_in_place(slot.param, number, scale, sums);
+    const bool in_master = through_master(slot);
+    if (in_master) (void)grad_state(slot.master);  // finish() must not allocate it
+    ScopeGradient result{
+        slot.target(), {}, {in_master ? GradientScale::unscaled : GradientScale::plain}};
+    AxpbyTensors item{grad.detach()};
+    if (late && grad.numel() > 0) {
+      std::tie(result.grad, result.late) = late->add(grad, slot.master);
+    } else {
+      item = unscaled_sum(slot, scale);
+      result.grad = item.out.defined() ? item.out : item.x;
+    }
+    item.number = number;
+    items.push_back(std::move(item));
+    results_.push_back(std::move(result));
+    if (in_master) results_.push_back({slot.param, slot.param.grad(), {GradientScale::in_master}});
   }
 }
 
-void AmpOptimizerState::collect_late(const Slot& slot, std::uint32_t number,
-                                     optim::LateGradients& late, std::vector<GradientSum>& sums) {
-  const Tensor grad = slot.param.grad();
-  auto [result, write] = late.add(grad, slot.master);
-  sums.push_back({{grad.detach(), {}, {}, number}});
-  results_.push_back({slot.target(), result,
-                      through_master(slot) ? GradientScale::unscaled : GradientScale::plain,
-                      std::move(write)});
-  if (through_master(slot)) results_.push_back({slot.param, grad, GradientScale::in_master});
-}
-
-void AmpOptimizerState::collect_for_master(const Slot& slot, std::uint32_t number,
-                                           const ScaleValue& scale,
-                                           std::vector<GradientSum>& sums) {
-  const ReceivedGradient received = received_gradient(slot.param);
-  const Tensor grad = received.wide.defined() ? received.wide : slot.param.grad();
-  const Tensor former = slot.master.grad(),
-               out = former.defined() ? former : new_gradient(slot.master);
-  sums.push_back({{grad, former, out, number}, scale.inverse(grad.device()) * received.factor});
-  results_.push_back({slot.master, out, GradientScale::unscaled});
-  results_.push_back({slot.param, slot.param.grad(), GradientScale::in_master});
-}
-
-void AmpOptimizerState::collect_in_place(const Tensor& param, std::uint32_t number,
-                                         const ScaleValue& scale, std::vector<GradientSum>& sums) {
-  const Tensor former = stashed(param).grad, x = dense(param.grad());
-  // A captured step accumulates in the memory that the next replay reads.
-  const bool in_former = former.defined() && Capture::current() &&
-                         same_dense_layout(former, former) && !former.requires_grad();
-  const Tensor out = in_former ? former : x;
-  const optim::Factor a = scale.inverse(param.device()) * received_gradient(param).factor;
-  const bool changes = former.defined() || !(a == optim::Factor(1));
-  sums.push_back({{x, former, changes ? out : Tensor{}, number}, a});
-  results_.push_back({param, out, GradientScale::plain});
-}
-
 void AmpOptimizerState::finish() {
-  for (const Result& result : results_) {
+  for (const ScopeGradient& result : results_) {
     if (result.late) result.late->arm();
-    result.tensor.set_grad(result.grad);
-    mark_gradient(result.tensor, result.scale);
+    result.leaf.set_grad(result.grad);
+    mark_gradient(result.leaf, result.mark.scale);
   }
   for (const Slot& slot : optimizer()->slots()) restore(slot.param);
   forget_scope();
@@ -344,7 +339,7 @@ void AmpOptimizerState::roll_back(Seen& seen) {
   for (const Slot& slot : optimizer()->slots()) {
     if (!seen.insert(slot.param.impl()).second) continue;
     if (gradient_scale(slot.param) == GradientScale::delayed) continue;
-    const EarlierGradient earlier = stashed(slot.param);
+    const ScopeGradient earlier = stashed(slot.param);
     drop_local_gradient(slot.param);
     restore_gradient(slot.param, earlier.grad, earlier.mark);
     core->stash.erase(slot.param.impl());
@@ -370,19 +365,16 @@ void AmpOptimizerState::require_unscaled(std::string_view op) {
            str("the gradients are still scaled: the last scale_loss delayed unscaling ",
                pending_text(), " in ", optimizer()->type_name(), " (", name, ")"),
            "run a scope without delay_unscale and call step(), or zero_grad() to drop them");
-  AmpOptimizerState* const self = this;
+  const std::shared_ptr<AmpOptimizerState> self = shared_from_this();
   core->require_no_other_pending(op, {&self, 1});
 }
 
 void AmpOptimizerState::require_scoped(std::string_view op) {
   if (scoped || !core->scales_losses()) return;
-  Seen elsewhere;  // parameters of other optimizers whose scopes have unscaled the gradients
-  for (const AmpOptimizerState* const other : core->optimizers)
-    if (other->scoped && other->optimizer())
-      for (const Slot& slot : other->optimizer()->slots()) elsewhere.insert(slot.param.impl());
   for (const Slot& slot : optimizer()->slots()) {
     if (!slot.param.grad().defined() || gradient_scale(slot.param) != GradientScale::plain ||
-        elsewhere.contains(slot.param.impl()))
+        std::any_of(core->optimizers.begin(), core->optimizers.end(),
+                    [&](const auto* other) { return other->scoped && other->holds(slot.param); }))
       continue;
     const std::string weight = core->name_of(slot.param);
     fail<StateError>(
@@ -422,7 +414,7 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer, F
   bring_masters_up_to_date(*core, optimizer);
   sync_masters_gradients(optimizer, str(optimizer.type_name(), ".step"));
   set_zero_gradients(optimizer);
-  watch_gradients(1, std::exchange(saw_loss, false), std::exchange(lost_loss, false));
+  watch_gradients(std::exchange(finite_losses, {}));
   return std::nullopt;
 }
 
@@ -438,7 +430,6 @@ void AmpOptimizerState::before_end(optim::StepEnd& end) {
 }
 
 void AmpOptimizerState::after_end(const optim::StepEnd& end) {
-  if (!end.scale) return;
   scaler = std::exchange(raised_by, nullptr);
   scaler->ended(end);
 }
@@ -449,20 +440,20 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
   unscaled = false;
   if (raised_by) {
     scaler = std::exchange(raised_by, nullptr);
-    scaler->finish_step(*step_state, found_inf);
+    scaler->finish_step(found_inf);
   }
   if (result.is_known() && result == StepResult::no_grads) return;
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
 
-void AmpOptimizerState::watch_gradients(std::int64_t new_steps, bool saw, bool lost) {
+void AmpOptimizerState::watch_gradients(std::optional<bool> finite) {
   if (core->checks_gradients() || core->options.max_consecutive_skips == 0) return;
   if (Capture::current()) return;
   // All processes that share gradients have to look at the same steps.
-  saw = saw && !any_slot(*optimizer(),
-                         [](const Slot& slot) { return gradient_receiver(slot.param) != nullptr; });
-  // A finite loss shows that the weights are finite still: nothing to look for.
-  watch_.step(*this, new_steps, saw && lost, saw && !lost);
+  if (any_slot(*optimizer(),
+               [](const Slot& slot) { return gradient_receiver(slot.param) != nullptr; }))
+    finite.reset();
+  watch_.step(*this, finite);
 }
 
 namespace {
@@ -550,10 +541,10 @@ void AmpOptimizerState::finish_gradients(Seen& seen) {
   const FoundInf nonfinite = FoundInf::reset_on(cpu);
   if (pending) {
     const NoGradNoCasts plain_ops;
-    std::vector<GradientSum> sums;
+    std::vector<AxpbyTensors> items;
     try {
-      collect(seen, *pending, sums);
-      unscale(std::move(sums), nonfinite);
+      collect(seen, *pending, items);
+      unscale(std::move(items), nonfinite, *pending);
       finish();
     } catch (const StateError&) {}  // not reduced over all processes: stays pending, is dropped
   }
@@ -612,7 +603,7 @@ void AmpOptimizerState::after_replay(Optimizer& optimizer) {
   masters_in_step(*core, optimizer);
   if (!core->enabled()) return;
   ++steps;
-  watch_gradients(1, false, false);
+  watch_gradients({});
 }
 
 void AmpOptimizerState::capture_abandoned(Optimizer&) noexcept {

@@ -21,6 +21,7 @@
 
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
+#include "../../autograd/hooks.h"
 #include "../../optim/optimizer.h"
 #include "../../optim/step/step_state.h"
 #include "../diagnose/gradient_watch.h"
@@ -38,11 +39,7 @@ struct SessionCore;
 /** Parameters that a scope has processed. A parameter of several optimizers is processed once. */
 using Seen = std::unordered_set<const TensorImpl*>;
 
-/** The sum of a new gradient x times a factor and an earlier one y: out = a x + y. */
-struct GradientSum {
-  optim::AxpbyTensors tensors;
-  optim::Factor a = 1;
-};
+using optim::AxpbyTensors;
 
 /** Returns the gradients of an optimizer's parameters as x, numbered for a NonfiniteWord. With
  *  `writes`, those that are not unscaled yet are also `out`, and y is the part that is; a gradient
@@ -50,8 +47,8 @@ struct GradientSum {
  *  too is replaced by a copy. `index` identifies the optimizer. Errors: StateError in the name of
  *  `op` for a gradient that was not reduced over the processes that train together, or that a
  *  session left scaled; DtypeError for an f16 one that is `out`. */
-std::vector<GradientSum> gradients_of(const optim::Optimizer& optimizer, std::size_t index,
-                                      std::string_view op, bool writes);
+std::vector<AxpbyTensors> gradients_of(const optim::Optimizer& optimizer, std::size_t index,
+                                       std::string_view op, bool writes);
 
 /** What reduces gradients over several processes; empty in one process. */
 using Receivers = std::vector<GradientReceiver*>;
@@ -62,10 +59,12 @@ void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers);
 /** Moves a flag to the memory of a device, and returns it. An undefined one becomes a reset one. */
 const optim::FoundInf& move_to(Device device, optim::FoundInf& found_inf);
 
-/** Computes the sums, with one pass for all that share device and factors; of items without `out`
- *  only checks x. Raises `found_inf`, whose flag may be undefined, for new non-finite gradients.
- *  Waits for devices other than that of the flag. */
-void unscale(std::vector<GradientSum> sums, const optim::FoundInf& found_inf);
+/** Computes out = x * factor / scale + y, x being a new gradient and y an earlier one, with one
+ * pass for all that share device and factor; of items without `out` only checks x. Raises
+ * `found_inf`, whose flag may be undefined, for new non-finite gradients. Waits for devices other
+ * than that of the flag. */
+void unscale(std::vector<AxpbyTensors> items, const optim::FoundInf& found_inf,
+             const ScaleValue& scale = {});
 
 /** Raises `found_inf` if another process that shares gradients raised its own, so that all take or
  * skip the step. Returns true if this or another process has gradients. Call it in all processes
@@ -77,28 +76,36 @@ bool agree(const Receivers& receivers, LossScaler& scaler, const optim::FoundInf
 
 // ---- scopes -------------------------------------------------------------------------------------
 
-/** A gradient from before a scope, with its mark. */
-struct EarlierGradient {
-  Tensor param, grad;
+/** A gradient that a scope has set aside, or that it sets at its end. */
+struct ScopeGradient {
+  Tensor leaf, grad;
   GradientMark mark;
+  std::shared_ptr<optim::LateGradient> late = {};  // writes `grad`; null: it is written
 };
 /** The earlier gradients of a session's parameters: those of the optimizers in open scopes, and
  *  those below gradients that scopes with delay_unscale left scaled. */
-using Stash = std::unordered_map<const TensorImpl*, EarlierGradient>;
+using Stash = std::unordered_map<const TensorImpl*, ScopeGradient>;
 
 // ---- optimizers ---------------------------------------------------------------------------------
 
-/** Returns x as a tensor of its own in the graph, with the same memory. A backward pass through it
- *  adds 1 to `reached` and passes the gradient on as it is. Once the caller has freed `reached`, it
- *  throws StateError in the name of `scope`, if that is given: the pass is too late.
- *  Returns x if it requires no gradient. */
-Tensor watched(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
-               std::string_view scope = {});
+/** The backward passes in a scope, which owns it, or in an iteration of a GradScaler. */
+struct ScaledPasses {
+  const SessionCore* core = nullptr;         // of the scope; null: of a GradScaler
+  std::atomic<int> scaled = 0;               // from scaled losses; starts at 1 where any will do
+  std::uint64_t before = backward_passes();  // of the process
 
-/** Checks from here on that gradients which this thread clips are unscaled: those of open scopes of
- *  `core`, or of a GradScaler if that is null, as long as `reached` exists, which counts its
- * backward passes. */
-void watch_clipping(const std::shared_ptr<std::atomic<int>>& reached, const SessionCore* core);
+  /** Returns true if backward() ran, but never from a scaled loss. */
+  bool missed() const { return scaled == 0 && backward_passes() != before; }
+};
+
+/** Returns x as a tensor of its own in the graph, with the same memory. A backward pass through it
+ *  counts and passes the gradient on as it is. After the end of a scope it throws StateError: the
+ *  pass is too late. Returns x if it requires no gradient. */
+Tensor watched(const Tensor& x, const std::shared_ptr<ScaledPasses>& passes);
+
+/** Checks from here on that gradients which this thread clips are unscaled, as long as `passes`
+ *  exists. */
+void watch_clipping(const std::shared_ptr<ScaledPasses>& passes);
 
 /** Throws for a call at a wrong point of the iteration. Errors: StateError. */
 [[noreturn]] void refuse(std::string_view op, std::string what, std::string hint = {});
@@ -139,8 +146,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
 
   std::int64_t steps = 0;  // under a session: begun so far
   bool scoped = false;     // a scope has ended since the gradients were removed
-  bool saw_loss = false;   // since the latest step: a loss on the CPU
-  bool lost_loss = false;  // one that is not finite
+  // Whether all losses on the CPU since the latest step are finite; nothing: there was none.
+  std::optional<bool> finite_losses;
 
   // ---- for scopes -------------------------------------------------------------------------------
   std::optional<ScaleValue> pending;  // of gradients that a scope with delay_unscale left scaled
@@ -150,6 +157,8 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
    */
   LossScaler* raised_by = nullptr;
 
+  /** Returns true if the optimizer has this parameter or master. */
+  bool holds(const Tensor& leaf) const;
   /** Throws if an optimizer of another session holds one of the parameters. `name_of` returns the
    *  name of a parameter, or nothing. Errors: StateError that names the parameter. */
   static void require_own(std::string_view op, const SessionCore* core,
@@ -181,11 +190,11 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
    *  with them, and `late` takes them. A 16-bit one without a master cannot, since rounding it
    * would come after the update, or before, depending on who reads it. */
   bool can_stay_scaled(const optim::LateGradients& late) const;
-  /** Creates missing masters, and appends the sums of new gradients, divided by `scale`, and
-   * earlier ones to `sums`, in the masters where there are some. With `late` the gradients stay
-   * scaled and are only checked: the update divides them, or the first read does. Errors:
-   * StateError for a gradient that was not reduced over the processes that train together. */
-  void collect(Seen& seen, const ScaleValue& scale, std::vector<GradientSum>& sums,
+  /** Creates missing masters, and appends what unscale() is to do with the new gradients: divide
+   *  them by `scale` and add the earlier ones, in the masters where there are some. With `late`
+   * they stay scaled and are only checked: the update divides them, or the first read does. Errors:
+   *  StateError for a gradient that was not reduced over the processes that train together. */
+  void collect(Seen& seen, const ScaleValue& scale, std::vector<AxpbyTensors>& items,
                optim::LateGradients* late = nullptr);
   /** Sets the gradients of collect() and discards the stash. */
   void finish();
@@ -228,20 +237,9 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
                    std::int64_t diverged_after) override;
 
  private:
-  /** A parameter or master with its new gradient, and how that is to be marked. */
-  struct Result {
-    Tensor tensor, grad;
-    GradientScale scale;
-    std::shared_ptr<optim::LateGradient> late = {};  // writes `grad`; null: it is written
-  };
-
-  void collect_late(const optim::Slot& slot, std::uint32_t number, optim::LateGradients& late,
-                    std::vector<GradientSum>& sums);
-  void collect_in_place(const Tensor& param, std::uint32_t number, const ScaleValue& scale,
-                        std::vector<GradientSum>& sums);
-  void collect_for_master(const optim::Slot& slot, std::uint32_t number, const ScaleValue& scale,
-                          std::vector<GradientSum>& sums);
-  EarlierGradient stashed(const Tensor& param) const;
+  AxpbyTensors unscaled_sum(const optim::Slot& slot, const ScaleValue& scale) const;
+  /** Returns the earlier gradient of a parameter; an undefined one if there is none. */
+  ScopeGradient stashed(const Tensor& param) const;
   /** Gives a parameter without a new gradient its earlier one back. */
   void restore(const Tensor& param);
   /** Discards the stash of the optimizer's parameters and all results. */
@@ -249,10 +247,10 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Clears the record of gradients pending for a step. */
   void forget_gradients();
   /** Looks for non-finite gradients now and then, where a session does not check every step. */
-  void watch_gradients(std::int64_t new_steps, bool saw, bool lost);
+  void watch_gradients(std::optional<bool> finite_losses);
 
-  std::vector<Result> results_;  // of collect()
-  std::vector<Tensor> lent_;     // parameters whose casts the running step writes
+  std::vector<ScopeGradient> results_;  // of collect()
+  std::vector<Tensor> lent_;            // parameters whose casts the running step writes
   GradientWatch watch_;
 };
 

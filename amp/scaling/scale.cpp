@@ -276,26 +276,17 @@ void LossScaler::finish_pending() {
   run({.end = {.notes = true, .completes = true, .any = true}}, std::exchange(pending_, {}));
 }
 
-void LossScaler::finish_step(optim::StepState& steps, optim::FoundInf& found_inf,
-                             optim::StepEnd call) {
+void LossScaler::finish_step(optim::FoundInf& found_inf, optim::StepEnd end) {
   if (found_inf.word.defined()) amp::move_to(device_, found_inf);
-  if (is_pending(found_inf)) {
-    pending_ = {};
-    call.notes = call.completes = call.any = true;
-  }
-  if (steps.device() != device_) steps.flush();
-  optim::StepCall all = steps.take_pending();
-  call.record = all.end.record;
-  call.limit = all.end.limit;
-  call.resets = true;
-  all.end = call;
-  run(all, found_inf);
+  if (is_pending(found_inf)) end.notes = end.completes = end.any = true;
+  end.resets = true;
+  run({.end = end}, found_inf);
 }
 
 void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
   const bool completes = is_pending(found_inf);
-  if (device_ == cpu || end.found_inf == nullptr || found_inf.word.device() != device_ ||
-      found_inf.data() != end.found_inf || (completes && use_.use_count() > 1))
+  if (device_ == cpu || found_inf.word.device() != device_ || found_inf.data() != end.found_inf ||
+      (completes && use_.use_count() > 1))
     return;
   end.notes = end.completes = end.any = completes;
   end.resets = true;

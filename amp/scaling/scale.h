@@ -83,6 +83,8 @@ struct ScaleValue {
 
   /** Returns the scale. Waits for the device if it is there. */
   double value() const { return on_device.defined() ? on_device.item<double>() : on_host; }
+  /** Returns false if it is 1. */
+  bool multiplies() const { return on_device.defined() || on_host != 1; }
   /** Returns true for the same value of one scaler. Waits if it may have changed. */
   bool equals(const ScaleValue& other) const {
     return scaler == other.scaler && (version == other.version || value() == other.value());
@@ -170,10 +172,9 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void defer(const optim::FoundInf& found_inf);
   /** Completes the check of a flag given to defer(), if it is pending. */
   void finish_pending();
-  /** Counts an optimizer's pending step, completes the check of its flag if that is pending, adds
-   *  the flag to the check in progress as `call` says, and resets it: in one kernel call if the
-   *  step was on the scale's device. Moves the flag to that device. */
-  void finish_step(optim::StepState& steps, optim::FoundInf& found_inf, optim::StepEnd call = {});
+  /** Completes the check of an optimizer's flag if that is pending, adds the flag to the check in
+   *  progress as `end` says, and resets it, after a step. Moves the flag to the scale's device. */
+  void finish_step(optim::FoundInf& found_inf, optim::StepEnd end = {});
   /** Adds to the end of a step on a device what finish_step() does for its flag, so that the update
    *  can do it. Adds nothing if the scale is elsewhere, or if a scope uses its memory. */
   void add_to(optim::StepEnd& end, const optim::FoundInf& found_inf);

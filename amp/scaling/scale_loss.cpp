@@ -29,35 +29,33 @@ constexpr std::string_view kOp = "amp::scale_loss";
 /** Passes a gradient on, and notes that there was one. */
 class WatchedNode final : public Node {
  public:
-  WatchedNode(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
-              std::string_view scope)
-      : reached_(reached), scope_(scope) {
+  WatchedNode(const Tensor& x, const std::shared_ptr<ScaledPasses>& passes)
+      : passes_(passes), is_in_scope_(passes->core != nullptr) {
     follow(gradient_edge(x));
   }
   Grads apply(Grads gy) override {
-    const auto reached = reached_.lock();
-    if (!reached && !scope_.empty() && gy[0].defined())
-      fail<StateError>(scope_, {.what = "backward of a scaled loss after the end of its scope",
-                                .got = "gradients that would stay multiplied by the loss scale",
-                                .expected = "scaled.backward() in the body of scale_loss, or "
-                                            "scope.loss().backward() before scope.close()"});
-    if (reached && gy[0].defined()) ++*reached;
+    const auto passes = passes_.lock();
+    if (!passes && is_in_scope_ && gy[0].defined())
+      fail<StateError>(kOp, {.what = "backward of a scaled loss after the end of its scope",
+                             .got = "gradients that would stay multiplied by the loss scale",
+                             .expected = "scaled.backward() in the body of scale_loss, or "
+                                         "scope.loss().backward() before scope.close()"});
+    if (passes && gy[0].defined()) ++passes->scaled;
     return gy;
   }
   std::string name() const override { return "scale_loss"; }
 
  private:
-  std::weak_ptr<std::atomic<int>> reached_;
-  std::string_view scope_;  // a literal
+  std::weak_ptr<ScaledPasses> passes_;
+  bool is_in_scope_;
 };
 
 }  // namespace
 
-Tensor watched(const Tensor& x, const std::shared_ptr<std::atomic<int>>& reached,
-               std::string_view scope) {
+Tensor watched(const Tensor& x, const std::shared_ptr<ScaledPasses>& passes) {
   if (!x.requires_grad() || !grad_enabled()) return x;
   const Tensor y = x.detach();
-  set_grad_fn(y, make_ref<WatchedNode>(x, reached, scope), 0);
+  set_grad_fn(y, make_ref<WatchedNode>(x, passes), 0);
   return y;
 }
 
@@ -101,36 +99,28 @@ Receivers receivers_of(const States& states) {
 /** Returns true if a scope that is open in the session will unscale the gradient of a parameter or
  *  master. */
 bool will_unscale(const SessionCore& core, const Tensor& leaf) {
-  return std::any_of(core.optimizers.begin(), core.optimizers.end(), [&](const auto* state) {
-    return state->in_scope && state->optimizer() &&
-           any_slot(*state->optimizer(), [&](const Slot& slot) {
-             const Master* const master = core.masters.find(slot.param);
-             return slot.param.is_same(leaf) || (master && master->master.is_same(leaf));
-           });
-  });
+  return std::any_of(core.optimizers.begin(), core.optimizers.end(),
+                     [&](const auto* state) { return state->in_scope && state->holds(leaf); });
 }
 
-/** A scope or a GradScaler of this thread that has scaled a loss. */
-struct ScaledHere {
-  std::weak_ptr<std::atomic<int>> reached;  // expires with it
-  const SessionCore* core;                  // of the scope; null: a GradScaler
-};
-thread_local std::vector<ScaledHere> scaled_here;
+/** Of the open scopes and the GradScalers of this thread. */
+thread_local std::vector<std::weak_ptr<ScaledPasses>> scaled_here;
 
 /** Called with each parameter or master whose gradient is clipped. Throws if it is still scaled in
  *  an open scope; logs once for each GradScaler that has not unscaled it. Errors: StateError. */
 void check_clipped(std::string_view op, const Tensor& leaf) {
-  for (const ScaledHere& scaled : scaled_here)
-    if (scaled.core && !scaled.reached.expired() && will_unscale(*scaled.core, leaf))
+  for (const auto& scaled : scaled_here)
+    if (const auto passes = scaled.lock();
+        passes && passes->core && will_unscale(*passes->core, leaf))
       fail<StateError>(op, {.what = "gradients are still scaled: a scale_loss scope is open",
                             .got = str("the gradient of ", leaf),
                             .expected = "a call between the end of scale_loss and the step",
                             .hint = "clip after the body of scale_loss, or within the step: "
                                     "optimizer.step({.max_norm = ...})"});
   if (!leaf.grad().defined() || gradient_scale(leaf) != GradientScale::plain) return;
-  const auto unscaled = std::erase_if(scaled_here, [](const ScaledHere& scaled) {
-    const auto reached = scaled.reached.lock();
-    return !scaled.core && reached && *reached;
+  const auto unscaled = std::erase_if(scaled_here, [](const auto& scaled) {
+    const auto passes = scaled.lock();
+    return passes && !passes->core && passes->scaled;
   });
   if (unscaled == 0) return;
   log_text(
@@ -141,9 +131,9 @@ void check_clipped(std::string_view op, const Tensor& leaf) {
 
 }  // namespace
 
-void watch_clipping(const std::shared_ptr<std::atomic<int>>& reached, const SessionCore* core) {
-  std::erase_if(scaled_here, [](const ScaledHere& scaled) { return scaled.reached.expired(); });
-  scaled_here.push_back({reached, core});
+void watch_clipping(const std::shared_ptr<ScaledPasses>& passes) {
+  std::erase_if(scaled_here, [](const auto& scaled) { return scaled.expired(); });
+  scaled_here.push_back(passes);
   optim::set_clip_check(&check_clipped);
 }
 
@@ -181,19 +171,16 @@ void ScaledLoss::enter(const Tensor& unscaled) {
       refuse(kOp, str("gradients are still scaled by another scale: ", state->pending_text()),
              "use one loss_id until a scope without delay_unscale, or call zero_grad()");
   }
-  std::vector<AmpOptimizerState*> own;
-  for (const auto& state : states_) own.push_back(state.get());
-  core_->require_no_other_pending(kOp, own);
-  const bool multiplies = scale_.on_device.defined() || scale_.on_host != 1;
+  core_->require_no_other_pending(kOp, states_);
+  const bool multiplies = scale_.multiplies();
   inert_ = !multiplies && !core_->options.masters() && !core_->checks_gradients() &&
            std::none_of(states_.begin(), states_.end(),
                         [](const auto& state) { return state->pending.has_value(); });
   loss_ = multiplies                 ? scaler().times(unscaled)
           : is_low(unscaled.dtype()) ? unscaled.to(f32)
                                      : unscaled;
-  passes_ = backward_passes();
-  reached_ = std::make_shared<std::atomic<int>>(multiplies ? 0 : 1);
-  if (multiplies) loss_ = watched(loss_, reached_, kOp);
+  passes_ = std::make_shared<ScaledPasses>(core_.get(), multiplies ? 0 : 1);
+  if (multiplies) loss_ = watched(loss_, passes_);
   if (!states_.empty()) scaler().losses.note(unscaled, states_[0]->steps + 1);
   for (const auto& state : states_) state->step_state->join_capture();
   if (!inert_) {
@@ -208,12 +195,12 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   }
   for (const auto& state : states_) {
     state->in_scope = true;
-    state->saw_loss = state->saw_loss || (unscaled.device() == cpu && unscaled.numel() == 1);
-    state->lost_loss = state->lost_loss || scaler().losses.is_nonfinite();
+    if (unscaled.device() == cpu && unscaled.numel() == 1)
+      state->finite_losses = state->finite_losses.value_or(true) && !scaler().losses.is_nonfinite();
   }
   core_->open_loss = options_.loss_id;
   use_ = scaler().use();
-  if (multiplies || core_->options.masters()) watch_clipping(reached_, core_.get());
+  if (multiplies || core_->options.masters()) watch_clipping(passes_);
 }
 
 namespace {
@@ -233,7 +220,7 @@ bool any_new_gradient(const States& states) {
 
 /** Throws if backward() ran, but not from the scaled loss. Errors: StateError. */
 void ScaledLoss::require_backward() const {
-  if (!reached_ || *reached_ || backward_passes() == passes_ || !any_new_gradient(states_)) return;
+  if (!passes_ || !passes_->missed() || !any_new_gradient(states_)) return;
   fail<StateError>(
       kOp, {.what = "backward ran, but not from the scaled loss",
             .got = str("gradients that are not multiplied by the loss scale ", scale_.value()),
@@ -278,20 +265,20 @@ void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
     late = nullptr;
   use_.reset();
   Seen seen;
-  std::vector<GradientSum> sums;
-  for (const auto& state : states_) state->collect(seen, scale_, sums, late.get());
+  std::vector<AxpbyTensors> items;
+  for (const auto& state : states_) state->collect(seen, scale_, items, late.get());
   if (late)
-    if (const auto copy = late->copy_of_scale()) sums.push_back({*copy});
-  const bool low = std::any_of(sums.begin(), sums.end(), [](const GradientSum& item) {
-    return item.tensors.out.defined() && !(item.a == optim::Factor(1)) &&
-           is_low(item.tensors.out.dtype());
+    if (const auto copy = late->copy_of_scale()) items.push_back(*copy);
+  const bool low = std::any_of(items.begin(), items.end(), [this](const AxpbyTensors& item) {
+    return item.out.defined() && (scale_.multiplies() || item.factor != 1) &&
+           is_low(item.out.dtype());
   });
   if (low && !core_->options.masters() && !std::exchange(core_->told_about_low_gradients, true))
     core_->print(
         "scale_loss: unscaling 16-bit gradients in place; small values may be lost, use "
         "master_weights to keep them");
   try {
-    unscale(std::move(sums), found_inf);
+    unscale(std::move(items), found_inf, late ? ScaleValue{} : scale_);
   } catch (...) {
     found_inf.reset();
     throw;
@@ -380,7 +367,7 @@ void ScaledLoss::leave() {
   use_.reset();
   --core_->open_scopes;
   core_->cache.end_round();
-  reached_ = nullptr;  // a backward pass from the loss is refused from here on
+  passes_ = nullptr;  // a backward pass from the loss is refused from here on
   core_ = nullptr;
   loss_ = {};
 }
@@ -412,19 +399,17 @@ void SessionCore::require_no_scope(std::string_view op) const {
            "close the scope, or leave its block, and call step() first");
 }
 
-void SessionCore::require_no_other_pending(std::string_view op,
-                                           std::span<AmpOptimizerState* const> own) const {
+void SessionCore::require_no_other_pending(
+    std::string_view op, std::span<const std::shared_ptr<AmpOptimizerState>> own) const {
   for (AmpOptimizerState* const other : optimizers) {
-    if (std::find(own.begin(), own.end(), other) != own.end()) continue;
+    if (std::any_of(own.begin(), own.end(), [&](const auto& one) { return one.get() == other; }))
+      continue;
     other->refresh_pending();
     if (!other->pending && !other->in_scope) continue;
-    Seen scaled;
-    for (const Slot& slot : other->optimizer()->slots())
-      if (other->in_scope || gradient_scale(slot.param) == GradientScale::delayed)
-        scaled.insert(slot.param.impl());
-    for (AmpOptimizerState* const one : own)
+    for (const auto& one : own)
       for (const Slot& slot : one->optimizer()->slots()) {
-        if (!scaled.contains(slot.param.impl())) continue;
+        if (!other->in_scope && gradient_scale(slot.param) != GradientScale::delayed) continue;
+        if (!other->holds(slot.param)) continue;
         refuse(op,
                str("the gradient of ", slot.param, " is still scaled: ",
                    other->in_scope ? "a scale_loss scope is open over"

@@ -9,7 +9,6 @@
 // See also: scale.h (the scale), gradients.h (the division and the check).
 #pragma once
 
-#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -23,6 +22,7 @@
 namespace mezzo::amp {
 
 class AmpOptimizerState;
+struct ScaledPasses;
 struct SessionCore;
 
 /** One or several optimizers. */
@@ -76,12 +76,10 @@ class MZ_API ScaledLoss {
   ScaleLossOptions options_;
   ScaleValue scale_ = {};  // as it was when the scope was opened
   Tensor loss_ = {};
-  // Backward passes from loss_, and 1 if the scale is 1, where any pass will do; null if disabled.
-  std::shared_ptr<std::atomic<int>> reached_;
-  std::uint64_t passes_ = 0;   // backward_passes() when the scope was opened
-  std::shared_ptr<void> use_;  // of the scale: held until no gradient depends on it
-  bool inert_ = true;          // nothing to unscale and nothing to check
-  int exceptions_;             // in flight when the scope was opened
+  std::shared_ptr<ScaledPasses> passes_;  // null if disabled
+  std::shared_ptr<void> use_;             // of the scale: held until no gradient depends on it
+  bool inert_ = true;                     // nothing to unscale and nothing to check
+  int exceptions_;                        // in flight when the scope was opened
 };
 
 /** Calls body(loss times scale), which runs backward(), then unscales the gradients of all

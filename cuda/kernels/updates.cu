@@ -1,5 +1,5 @@
-// The CUDA kernels of the optimizer updates, and of the end of a step that no update has done, with
-// the code that the CPU uses.
+// The CUDA kernels of the optimizer updates, and of the end of checks that no update does, with the
+// code that the CPU uses.
 #include "updates.h"
 
 #include "../attach.h"
@@ -8,13 +8,8 @@ namespace mezzo::gpu {
 
 namespace {
 
-constexpr int kThreads = 256;  // one block
-
-__global__ void __launch_bounds__(kThreads)
-    step_end_kernel(const optim::StepCall __grid_constant__ call) {
-  call.count_updates(static_cast<int>(threadIdx.x), kThreads);
-  __syncthreads();  // all threads have read the flag that the end may reset
-  if (threadIdx.x == 0) call.finish();
+__global__ void __launch_bounds__(1) step_end_kernel(const optim::StepCall __grid_constant__ call) {
+  call.run();
 }
 
 }  // namespace
@@ -24,7 +19,7 @@ void attach_updates() {
   MZ_FOR_EACH_UPDATE(MZ_ATTACH)
 #undef MZ_ATTACH
   optim::step_kernel(DeviceKind::cuda) = [](const optim::StepCall& call, Device device) {
-    launch(&step_end_kernel, {.threads = kThreads}, current_stream(device), call);
+    launch(&step_end_kernel, {.threads = 1}, current_stream(device), call);
   };
 }
 

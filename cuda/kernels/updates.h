@@ -152,7 +152,6 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
           update_alike<Update, float, kMode>(alike, their_settings, call, mode, left == 0);
         });
     }
-  if (call.end) call.end->done = true;
 }
 
 template <class Update> void attach_update() {

@@ -255,7 +255,6 @@ struct StepEnd {
   bool resets = false;                 // resets the flag afterwards
   bool completes = false;              // completes the check: updates the scale
   bool any = false;                    // the completed check has gradients
-  bool done = false;                   // on the host: an update has done this, and counted itself
 
   /** Returns true if the step is skipped. */
   MZ_HD bool skips() const { return found_inf && *found_inf != kAllFinite; }
@@ -272,27 +271,16 @@ struct StepEnd {
   }
 };
 
-/** Counts the updates of one step, unless its flag is raised, and ends the step: a kernel call for
- *  updates that do not do it, and for checks without a step. */
+/** A kernel call for an end that is not part of an update: of checks without a step, or whose step
+ *  was skipped by the host. */
 struct StepCall {
-  static constexpr int kWords = 32, kMost = 64 * kWords;
   static constexpr int kMostRaised = 8;  // flags that one call can raise
 
-  StepEnd end = {};                   // without `record` in all calls of a step except the last
-  UpdateCounter* counters = nullptr;  // of `count` parameters
-  std::int32_t count = 0;             // at most kMost
-  // Bit i % 64 of word i / 64 is set if the step updates parameter i.
-  std::uint64_t updated[kWords] = {};
+  StepEnd end = {};
   NonfiniteWord* raised[kMostRaised] = {};  // flags to raise if that of `end` is; may be null
 
-  /** Counts the share of one of `threads` threads. */
-  MZ_HD void count_updates(int thread, int threads) const {
-    const bool skip = end.skips();
-    for (int i = thread; i < count && !skip; i += threads)
-      if ((updated[i / 64] >> (i % 64) & 1u) != 0) counters[i].advance();
-  }
-  /** Ends the step, after count_updates() of all threads. For one thread. */
-  MZ_HD void finish() const {
+  /** Raises the flags and does `end`. For one thread. */
+  MZ_HD void run() const {
     for (NonfiniteWord* const flag : raised)
       if (flag && end.found_inf && *end.found_inf > *flag) *flag = *end.found_inf;
     end.run();

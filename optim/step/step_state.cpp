@@ -9,10 +9,8 @@
 namespace mezzo::optim {
 
 StepKernel& step_kernel(DeviceKind kind) {
-  static std::array<StepKernel, kNumDeviceKinds> kernels{[](const StepCall& call, Device) {
-    call.count_updates(0, 1);
-    call.finish();
-  }};
+  static std::array<StepKernel, kNumDeviceKinds> kernels{
+      [](const StepCall& call, Device) { call.run(); }};
   return kernels[static_cast<std::size_t>(kind)];
 }
 
@@ -113,9 +111,8 @@ void StepState::start(std::span<ParamUpdate> updates) {
     if (device_of(u) != to) to = cpu;
   const bool capturing = Capture::current() != nullptr;
   const bool fits = record_memory_.defined() && device() == to && betas() == betas_;
-  Capture::require_prepared("step", !pending_ && (fits || !ahead_),
+  Capture::require_prepared("step", fits || !ahead_,
                             "an optimizer has changed since its last step");
-  if (!capturing) flush();
   if (!fits) {
     sync_to_host();
     current_ = false;
@@ -140,44 +137,29 @@ void StepState::start(std::span<ParamUpdate> updates) {
   }
 }
 
-std::vector<StepCall> StepState::count_of(std::span<const ParamUpdate> updates,
-                                          const FoundInf& found_inf) const {
-  constexpr std::size_t kMost = StepCall::kMost;
-  std::vector<StepCall> calls(std::max<std::size_t>(1, (count_ + kMost - 1) / kMost));
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    calls[i].counters = static_cast<UpdateCounter*>(values_.counters.raw_data()) + i * kMost;
-    calls[i].count = static_cast<std::int32_t>(std::min(count_ - i * kMost, kMost));
-    calls[i].end.found_inf = found_inf.data();
-  }
-  for (const ParamUpdate& u : updates)
-    calls[u.index / kMost].updated[u.index % kMost / 64] |= std::uint64_t{1} << (u.index % 64);
-  calls.back().end.record = static_cast<StepRecord*>(record_memory_.raw_data());
-  calls.back().end.limit = skip_limit_;
-  return calls;
+StepEnd StepState::end(const FoundInf& found_inf) const {
+  return {.record = static_cast<StepRecord*>(record_memory_.raw_data()),
+          .limit = skip_limit_,
+          .found_inf = found_inf.data()};
 }
 
-std::int64_t StepState::defer(std::span<const StepCall> count, const FoundInf& found_inf) {
-  for (const StepCall& call : count) {
-    flush();
-    pending_ = call;
-  }
-  pending_flag_ = found_inf;
+std::int64_t StepState::count(std::span<const ParamUpdate> updates) {
   if (recording_) {
     ++recording_->steps;
     return -1;
   }
+  if (device() == cpu) {
+    auto* const counters = static_cast<UpdateCounter*>(values_.counters.raw_data());
+    for (const ParamUpdate& u : updates) counters[u.index].advance();
+    end({}).run();
+  }
   run_ahead(1);
-  return steps_ahead_;
+  return record_.steps;
 }
 
 void StepState::run_ahead(std::int64_t steps) {
-  if (!ahead_) steps_ahead_ = record_.steps;
-  steps_ahead_ += steps;
+  record_.steps += steps;
   ahead_ = true;
-}
-
-void StepState::flush() {
-  if (pending_) step_kernel(device().kind)(take_pending(), device());
 }
 
 void StepState::count_on_host(bool skipped) {
@@ -199,15 +181,12 @@ void StepState::finish(bool deferred) {
 
 void StepState::sync_to_host() {
   if (!ahead_) return;
-  flush();
-  StepRecord record;
   if (optimizer_) receive_counters();
-  download(record_memory_, &record, sizeof record);
-  record_ = record;
+  download(record_memory_, &record_, sizeof record_);
   ahead_ = false;
   if (!optimizer_) return;
-  optimizer_->last_result_ = record.was_skipped(0) ? StepResult::skipped : StepResult::stepped;
-  notify(record);
+  optimizer_->last_result_ = record_.was_skipped(0) ? StepResult::skipped : StepResult::stepped;
+  notify(record_);
 }
 
 void StepState::observe(const std::shared_ptr<OptimizerHooks>& observer, std::int64_t skip_limit) {
@@ -238,7 +217,6 @@ void StepState::poll(std::int64_t steps) {
   std::unique_ptr<AsyncRead> former;
   if (read_ && (is_due || read_->arrived())) former = std::move(read_);
   if (is_due) {
-    flush();
     read_ = read_later(record_memory_, sizeof(StepRecord));
     since_read_ = 0;
   }
@@ -286,11 +264,6 @@ void StepState::join_capture() {
   capture->join(recording_);
 }
 
-void StepState::end_capture() noexcept {
-  pending_.reset();
-  recording_.reset();
-}
-
 namespace {
 
 /** Returns the addresses of an optimizer's parameters, masters and states. */
@@ -310,13 +283,12 @@ std::vector<const void*> addresses_of(const Optimizer& optimizer) {
 }  // namespace
 
 void CapturedSteps::finish_capture() {
-  state_->flush();
-  state_->end_capture();
+  state_->recording_.reset();
   addresses_ = addresses_of(state_->optimizer());
 }
 
 void CapturedSteps::abandon_capture() noexcept {
-  state_->end_capture();
+  state_->recording_.reset();
   Optimizer* const optimizer = state_->owner();
   if (!optimizer) return;
   if (OptimizerHooks* hooks = optimizer->hooks()) hooks->capture_abandoned(*optimizer);
@@ -330,7 +302,6 @@ void CapturedSteps::before_replay() {
                       .got = str(count, " parameters"),
                       .expected = str(state_->count_),
                       .hint = "capture the step again"});
-  state_->flush();
   if (OptimizerHooks* hooks = optimizer.hooks()) hooks->before_replay(optimizer);
   state_->send();
   if (addresses_of(optimizer) == addresses_) return;

@@ -42,20 +42,13 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
    *  several, uploads what has changed on the host (in a captured step, each replay does that), and
    *  sets ParamUpdate::time. Errors: CapturePostponed, OutOfMemory. */
   void start(std::span<ParamUpdate> updates);
-  /** Returns the calls that count a step of these updates, unless `found_inf` is raised; it may be
-   *  undefined. The last one ends the step. */
-  std::vector<StepCall> count_of(std::span<const ParamUpdate> updates,
-                                 const FoundInf& found_inf) const;
-  /** Runs the calls that count a step, except for the last, which it keeps with its flag for
-   *  take_pending() or flush(); no calls if the update has counted the step. Returns the number of
-   *  steps after it, for was_skipped(); -1 in a capture. Allocates nothing. */
-  std::int64_t defer(std::span<const StepCall> count, const FoundInf& found_inf);
-  /** Returns the call that counts the pending step, for the caller to combine with other work; one
-   *  that does nothing if no step is pending. */
-  StepCall take_pending() { return std::exchange(pending_, {}).value_or(StepCall{}); }
-  /** Counts the pending step. */
-  void flush();
-  /** Counts a step that the host has taken or skipped. */
+  /** Returns the end of a step, with a flag that may be undefined, for an update on a device. */
+  StepEnd end(const FoundInf& found_inf) const;
+  /** Counts a step whose updates have been run: on the CPU, updates and step; on a device, where
+   *  the last kernel does that, only that there was one. Returns the number of steps after it, for
+   *  was_skipped(); -1 in a capture. Allocates nothing. */
+  std::int64_t count(std::span<const ParamUpdate> updates);
+  /** Counts a step that the host has skipped, or that has run no updates. */
   void count_on_host(bool skipped);
   /** Called at the end of a step: reports it to the observer if the host has its result, later, as
    *  poll(), if it is `deferred`. */
@@ -104,7 +97,6 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
   /** Makes the memory fit the optimizer's groups, with the values undefined if it was replaced. */
   void allocate(Device device);
   std::vector<std::pair<double, double>> betas() const;
-  void end_capture() noexcept;
 
   /** The counters and learning rates on a device. */
   struct Values {
@@ -112,18 +104,15 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
   };
 
   Optimizer* optimizer_;
-  StepRecord record_;                             // the host's
+  StepRecord record_;                             // the host's; `steps` counts those on the device
   std::size_t count_ = 0;                         // of the counters
   std::vector<std::pair<double, double>> betas_;  // of the counters, by group
   Tensor record_memory_;
   Values values_;
   std::vector<Values> copies_;  // for gradients on other devices
   std::vector<double> sent_rates_;
-  bool current_ = false;             // the device's state is as new as the host's, or newer
-  bool ahead_ = false;               // the device's state is newer
-  std::int64_t steps_ahead_ = 0;     // while ahead_: steps that the device will have counted
-  std::optional<StepCall> pending_;  // counts a step; empty: no step is pending
-  FoundInf pending_flag_;            // keeps the memory alive that it reads
+  bool current_ = false;  // the device's state is as new as the host's, or newer
+  bool ahead_ = false;    // the device's state is newer, except for the number of steps
   std::shared_ptr<CapturedSteps> recording_;  // of the capture in progress
   std::weak_ptr<OptimizerHooks> observer_;
   std::int64_t skip_limit_ = 0;

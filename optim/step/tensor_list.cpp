@@ -60,30 +60,38 @@ void check_tuple(std::string_view op, const TensorTuple& tuple) {
                          .hint = "configure with -Dcuda=enabled, or move the tensors to the CPU"});
 }
 
-}  // namespace
+/** Items that one kernel call processes. */
+struct PackedList {
+  Device device;
+  double factor;  // AxpbyTensors::factor of all items
+  std::vector<TensorListEntry> entries = {};
+  std::vector<Tensor> copies = {};                          // that the kernel reads or writes
+  std::vector<std::pair<Tensor, Tensor>> write_backs = {};  // from a copy to a tensor of a tuple
+};
 
-/** Tuples packed for kernels, by device. The constructor allocates everything. */
+/** Tuples packed for kernels, by device and factor. The constructor allocates everything. */
 class PackedLists {
  public:
   /** Bit i of `written` is set if the kernels write list i. Leaves items without elements out
-   * unless `keeps_empty`. Errors: as run_update, in the name of `op`. */
+   * unless `keeps_empty`. `items` has the factors; none: all are 1. Errors: as run_update, in the
+   * name of `op`. */
   PackedLists(std::string_view op, std::vector<TensorTuple> tuples, unsigned written,
-              bool keeps_empty = false)
+              bool keeps_empty = false, std::span<const AxpbyTensors> items = {})
       : tuples_(std::move(tuples)), written_(written), keeps_empty_(keeps_empty) {
     const NoGradNoCasts plain_ops;
     for (const TensorTuple& tuple : tuples_) check_tuple(op, tuple);
-    if (!tuples_.empty()) list_on(first_of(tuples_[0]).device()).entries.reserve(tuples_.size());
     for (std::size_t i = 0; i < tuples_.size(); ++i)
-      add(list_on(first_of(tuples_[i]).device()), tuples_[i], i);
-    for (const List& list : lists_)
+      add(list_for(first_of(tuples_[i]).device(), items.empty() ? 1 : items[i].factor), tuples_[i],
+          i);
+    for (const PackedList& list : lists_)
       if (list.device == cpu) blocks::reserve(list.entries);
   }
 
-  /** Calls run(entries, device) for each device, writes copies back and bumps versions. */
+  /** Calls run(list) for each list, writes copies back and bumps versions. */
   template <class Run> void run(const Run& run) const {
     const NoGradNoCasts plain_ops;
-    for (const List& list : lists_) {
-      run(std::span<const TensorListEntry>(list.entries), list.device);
+    for (const PackedList& list : lists_) {
+      run(list);
       for (const auto& [target, copy] : list.write_backs) target.copy_(copy);
     }
     for (const TensorTuple& tuple : tuples_)
@@ -91,30 +99,21 @@ class PackedLists {
         if (tuple[i].defined() && writes(i)) tuple[i].impl()->storage->bump_version();
   }
 
-  /** Calls f(entries, device) for each device. */
-  template <class F> void each(const F& f) {
-    for (List& list : lists_) f(list.entries, list.device);
-  }
+  std::vector<PackedList>& lists() { return lists_; }
 
  private:
-  struct List {
-    Device device;
-    std::vector<TensorListEntry> entries;
-    std::vector<Tensor> copies;                          // that the kernel reads or writes
-    std::vector<std::pair<Tensor, Tensor>> write_backs;  // from a copy to a tensor of a tuple
-  };
-
   bool writes(std::size_t i) const { return (written_ >> i & 1u) != 0; }
 
-  /** Returns the list of a device, which it adds if there is none. */
-  List& list_on(Device device) {
-    for (List& list : lists_)
-      if (list.device == device) return list;
-    lists_.push_back({.device = device, .entries = {}, .copies = {}, .write_backs = {}});
-    return lists_.back();
+  /** Returns the list of a device and a factor, which it adds if there is none. */
+  PackedList& list_for(Device device, double factor) {
+    for (PackedList& list : lists_)
+      if (list.device == device && list.factor == factor) return list;
+    PackedList& added = lists_.emplace_back(PackedList{.device = device, .factor = factor});
+    if (lists_.size() == 1) added.entries.reserve(tuples_.size());
+    return added;
   }
 
-  void add(List& list, const TensorTuple& tuple, std::size_t index) const {
+  void add(PackedList& list, const TensorTuple& tuple, std::size_t index) const {
     TensorListEntry entry;
     const bool flat = same_layout(tuple);
     for (std::size_t i = 0; i < tuple.size(); ++i) {
@@ -136,10 +135,8 @@ class PackedLists {
   std::vector<TensorTuple> tuples_;
   unsigned written_;
   bool keeps_empty_;
-  std::vector<List> lists_;
+  std::vector<PackedList> lists_;
 };
-
-namespace {
 
 void require_same_device(std::string_view op, const Tensor& flag, Device device) {
   if (flag.defined() && flag.device() != device)
@@ -157,14 +154,15 @@ void run_axpby(std::string_view op, std::span<const AxpbyTensors> items, bool wr
   tuples.reserve(items.size());
   for (const AxpbyTensors& t : items)
     tuples.push_back(writes ? TensorTuple{t.x, t.y, t.out} : TensorTuple{t.x});
-  PackedLists lists(op, std::move(tuples), 1u << kOut);
-  lists.each([&](std::span<TensorListEntry> entries, Device device) {
-    require_same_device(op, found_inf.word, device);
-    if (!list_kernels(device.kind).axpby) fail_without_kernel(op, device);
-    for (TensorListEntry& entry : entries) entry.index = items[entry.index].number;
-  });
-  lists.run([&](std::span<const TensorListEntry> entries, Device device) {
-    list_kernels(device.kind).axpby(entries, {a, b, found_inf.data(), device});
+  PackedLists packed(op, std::move(tuples), 1u << kOut, false, items);
+  for (PackedList& list : packed.lists()) {
+    require_same_device(op, found_inf.word, list.device);
+    if (!list_kernels(list.device.kind).axpby) fail_without_kernel(op, list.device);
+    for (TensorListEntry& entry : list.entries) entry.index = items[entry.index].number;
+  }
+  packed.run([&](const PackedList& list) {
+    list_kernels(list.device.kind)
+        .axpby(list.entries, {a * list.factor, b, found_inf.data(), list.device});
   });
 }
 
@@ -189,32 +187,37 @@ void FoundInf::reset() const {
   word.fill_(0);
 }
 
-PreparedUpdate::PreparedUpdate(const UpdateRow& row, std::vector<TensorTuple> tensors,
-                               const void* settings, const UpdateCall& call)
-    : row_(&row),
-      settings_(settings),
-      call_(call),
-      lists_(new PackedLists(row.name, std::move(tensors),
-                             row.writes | (call.write_back ? 1u << kGrad : 0u),
-                             call.end != nullptr)) {
-  lists_->each([&](std::span<TensorListEntry>, Device device) {
-    if (!row.kernel[static_cast<std::size_t>(device.kind)]) fail_without_kernel(row.name, device);
+namespace {
+
+PackedLists update_lists(const UpdateRow& row, std::vector<TensorTuple> tensors,
+                         const UpdateCall& call) {
+  PackedLists packed(row.name, std::move(tensors),
+                     row.writes | (call.write_back ? 1u << kGrad : 0u), call.end != nullptr);
+  for (const PackedList& list : packed.lists())
+    if (!row.kernel[static_cast<std::size_t>(list.device.kind)])
+      fail_without_kernel(row.name, list.device);
+  return packed;
+}
+
+void run_lists(const PackedLists& packed, const UpdateRow& row, const void* settings,
+               UpdateCall call) {
+  packed.run([&](const PackedList& list) {
+    call.device = list.device;
+    row.kernel[static_cast<std::size_t>(list.device.kind)](list.entries, settings, call);
   });
 }
 
-PreparedUpdate::~PreparedUpdate() = default;
+}  // namespace
 
-void PreparedUpdate::run() const {
-  lists_->run([this](std::span<const TensorListEntry> entries, Device device) {
-    UpdateCall here = call_;
-    here.device = device;
-    row_->kernel[static_cast<std::size_t>(device.kind)](entries, settings_, here);
-  });
+std::function<void()> prepared_update(const UpdateRow& row, std::vector<TensorTuple> tensors,
+                                      const void* settings, const UpdateCall& call) {
+  const auto packed = std::make_shared<PackedLists>(update_lists(row, std::move(tensors), call));
+  return [packed, &row, settings, call] { run_lists(*packed, row, settings, call); };
 }
 
 void run_update(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,
                 const UpdateCall& call) {
-  PreparedUpdate(row, std::move(tensors), settings, call).run();
+  run_lists(update_lists(row, std::move(tensors), call), row, settings, call);
 }
 
 void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
@@ -420,18 +423,16 @@ PackedLists norm_lists(std::span<const Tensor> tensors, const NormOptions& optio
   tuples.reserve(tensors.size());
   for (const Tensor& x : tensors) tuples.push_back(TensorTuple{x});
   if (!(options.p > 0)) fail<ValueError>(op, {.what = "p must be positive", .got = str(options.p)});
-  PackedLists lists(op, std::move(tuples), 0);
-  std::optional<Device> first;
-  lists.each([&](std::span<TensorListEntry>, Device device) {
-    if (first)
-      fail<DeviceError>(op, {.what = "not on the same device",
-                             .got = str(*first, " and ", device),
-                             .hint = "compute the norm of each device separately"});
-    first = device;
-    if (!list_kernels(device.kind).norm) fail_without_kernel(op, device);
-  });
-  require_same_device(op, options.found_inf, first.value_or(cpu));
-  return lists;
+  PackedLists packed(op, std::move(tuples), 0);
+  const std::vector<PackedList>& lists = packed.lists();
+  if (lists.size() > 1)
+    fail<DeviceError>(op, {.what = "not on the same device",
+                           .got = str(lists[0].device, " and ", lists[1].device),
+                           .hint = "compute the norm of each device separately"});
+  const Device device = lists.empty() ? cpu : lists[0].device;
+  if (!list_kernels(device.kind).norm) fail_without_kernel(op, device);
+  require_same_device(op, options.found_inf, device);
+  return packed;
 }
 
 /** Allocates the norms of this many tensors, filled with zeros. */
@@ -448,35 +449,33 @@ Norms new_norms(std::size_t tensors, Device device) {
 
 }  // namespace
 
-PreparedNorms::PreparedNorms(std::span<const Tensor> tensors, const NormOptions& options)
-    : options_(options),
-      lists_(new PackedLists(norm_lists(tensors, options))),
-      result_(new_norms(tensors.size(), tensors.empty() ? cpu : tensors[0].device())) {
-  lists_->each([this](std::span<TensorListEntry> entries, Device device) {
-    const auto bytes = list_kernels(device.kind).norm_workspace;
-    if (!bytes) return;
+std::pair<Norms, std::function<void()>> prepared_norms(std::span<const Tensor> tensors,
+                                                       const NormOptions& options) {
+  const auto packed = std::make_shared<PackedLists>(norm_lists(tensors, options));
+  const Norms result = new_norms(tensors.size(), tensors.empty() ? cpu : tensors[0].device());
+  Tensor workspace;
+  for (const PackedList& list : packed->lists()) {
+    const auto bytes = list_kernels(list.device.kind).norm_workspace;
+    if (!bytes) continue;
     const CategoryScope category(MemoryCategory::workspace);
-    workspace_ = empty_tensor({bytes(entries)}, DType::u8, device);
-  });
-}
-
-PreparedNorms::~PreparedNorms() = default;
-
-void PreparedNorms::run() const {
-  lists_->run([this](std::span<const TensorListEntry> entries, Device device) {
-    float* const found_inf =
-        options_.found_inf.defined() ? options_.found_inf.data<float>() : nullptr;
-    list_kernels(device.kind)
-        .norm(entries, {options_.p, options_.inv_scale, result_.total.data<double>(),
-                        result_.each.data<double>(), found_inf, device,
-                        workspace_.defined() ? workspace_.raw_data() : nullptr});
-  });
+    workspace = empty_tensor({bytes(list.entries)}, DType::u8, list.device);
+  }
+  return {result, [packed, options, result, workspace] {
+            packed->run([&](const PackedList& list) {
+              list_kernels(list.device.kind)
+                  .norm(list.entries,
+                        {options.p, options.inv_scale, result.total.data<double>(),
+                         result.each.data<double>(),
+                         options.found_inf.defined() ? options.found_inf.data<float>() : nullptr,
+                         list.device, workspace.defined() ? workspace.raw_data() : nullptr});
+            });
+          }};
 }
 
 Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
-  const PreparedNorms work(tensors, options);
-  work.run();
-  return work.result();
+  const auto [result, compute] = prepared_norms(tensors, options);
+  compute();
+  return result;
 }
 
 namespace {

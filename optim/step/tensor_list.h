@@ -6,11 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "../../tensor/core/pointers.h"
 #include "../../tensor/core/tensor.h"
 #include "step_record.h"
 
@@ -106,9 +107,10 @@ struct UpdateCall {
   Factor inv_scale = 1;  // multiplies the gradients first, in f32 (f64 for f64)
   // On the device of the lists; not kAllFinite: nothing changes.
   NonfiniteWord* found_inf = nullptr;
-  bool write_back = false;  // stores the multiplied gradients
-  StepEnd* end = nullptr;  // a kernel that can counts its items' updates, does this and sets `done`
-  Device device = cpu;     // of the lists; run_update sets it
+  bool write_back = false;       // stores the multiplied gradients
+  const StepEnd* end = nullptr;  // of a step on a device: its kernels count their items' updates
+                                 // and do this; null on the CPU, and in passes before the last
+  Device device = cpu;  // of the lists; run_update sets it
 };
 
 /** Runs an update over all items; `settings` is an array of the update's Settings, that of an item
@@ -133,34 +135,20 @@ struct MZ_API UpdateRow {
 MZ_API void run_update(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,
                        const UpdateCall& call = {});
 
-class PackedLists;
-
-/** run_update() in two steps: the constructor allocates, run() writes. For several passes of which
- *  none may fail after the first has written. */
-class MZ_API PreparedUpdate {
- public:
-  /** `settings` must outlive this. Errors: as run_update. */
-  PreparedUpdate(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,
-                 const UpdateCall& call = {});
-  ~PreparedUpdate();
-  PreparedUpdate(const PreparedUpdate&) = delete;
-  PreparedUpdate& operator=(const PreparedUpdate&) = delete;
-  /** Runs the update. */
-  void run() const;
-
- private:
-  const UpdateRow* row_;
-  const void* settings_;
-  UpdateCall call_;
-  Owner<PackedLists> lists_;
-};
+/** run_update() in two steps: allocates, and returns the function that writes. For several passes
+ * of which none may fail after the first has written. `settings` must outlive the function. Errors:
+ * as run_update. */
+MZ_API std::function<void()> prepared_update(const UpdateRow& row, std::vector<TensorTuple> tensors,
+                                             const void* settings, const UpdateCall& call = {});
 
 // ---- list arithmetic ----------------------------------------------------------------------------
 
-/** One item of axpby. If y is undefined, the term b y is left out. `out` may be x or y. */
+/** One item of axpby. If y is undefined, the term b y is left out; if `out` is, x is only checked.
+ *  `out` may be x or y. */
 struct MZ_API AxpbyTensors {
-  Tensor x, y, out;
+  Tensor x = {}, y = {}, out = {};
   std::uint32_t number = 0;  // identifies the item in a NonfiniteWord
+  double factor = 1;         // multiplies x, besides a
 };
 
 /** Whether a non-finite value was found, and the first one: an overflow flag. */
@@ -182,11 +170,11 @@ struct MZ_API FoundInf {
   void reset() const;
 };
 
-/** Computes out = a x + b y for every item, or out = a x without a y. Precision: in f32 (f64 if out
- *  is f64); products and sum are rounded separately, the result once to out's dtype. Non-finite
- *  values of x are recorded in `found_inf`, if it is defined; results are written anyway. A factor
- * of 1 does not change any value. Errors: ShapeError, DtypeError, DeviceError; nothing is written
- *  then. */
+/** Computes out = a x + b y for every item, or out = a x without a y, in one pass for all of one
+ *  device and factor. Precision: in f32 (f64 if out is f64); products and sum are rounded
+ *  separately, the result once to out's dtype. Non-finite values of x are recorded in `found_inf`,
+ *  if it is defined; results are written anyway. A factor of 1 does not change any value. Errors:
+ *  ShapeError, DtypeError, DeviceError; nothing is written then. */
 MZ_API void axpby(std::span<const AxpbyTensors> items, const Factor& a, const Factor& b,
                   const FoundInf& found_inf = {});
 
@@ -210,24 +198,10 @@ struct MZ_API Norms {
  *  Precision: powers and sums in f64, added in an order that depends only on the sizes. Errors:
  *  DtypeError; ValueError for p <= 0; DeviceError for tensors on several devices. */
 MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options = {});
-/** norms() in two steps, as PreparedUpdate: the constructor allocates, run() computes. */
-class MZ_API PreparedNorms {
- public:
-  explicit PreparedNorms(std::span<const Tensor> tensors, const NormOptions& options = {});
-  ~PreparedNorms();
-  PreparedNorms(const PreparedNorms&) = delete;
-  PreparedNorms& operator=(const PreparedNorms&) = delete;
-  /** Returns the norms; zeros before run(). */
-  const Norms& result() const { return result_; }
-  /** Computes the norms. */
-  void run() const;
-
- private:
-  NormOptions options_;
-  Owner<PackedLists> lists_;
-  Norms result_;
-  Tensor workspace_;
-};
+/** norms() in two steps, as prepared_update(): allocates, and returns the norms, which are zeros,
+ *  with the function that computes them. Errors: as norms(). */
+MZ_API std::pair<Norms, std::function<void()>> prepared_norms(std::span<const Tensor> tensors,
+                                                              const NormOptions& options = {});
 
 /** Returns norms(tensors, options).total in f32, or in f64 if any tensor is f64. */
 MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options = {});
