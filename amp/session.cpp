@@ -211,14 +211,21 @@ void detach(SessionCore& core) {
 /** Ends a session. Errors: OutOfMemory; the session stays live then. */
 void end(SessionCore& core) {
   if (!core.live) return;
-  Seen seen;
-  for (AmpOptimizerState* state : core.optimizers) state->finish_gradients(seen);
+  core.finish_gradients();
   const Restoration restoration(core);
   restoration.apply();
   detach(core);
 }
 
 }  // namespace
+
+std::shared_ptr<SessionCore> SessionCore::current(std::string_view op) {
+  auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
+  if (!session)
+    refuse(op, "there is no session on this thread",
+           "call amp::initialize first and keep what it returns");
+  return session;
+}
 
 void SessionCore::print(std::string_view text) const {
   if (options.verbosity >= 1) log_text(Severity::info, text);
@@ -415,15 +422,6 @@ std::function<void()> staged_scalers(SessionCore& core, const StateDict& saved) 
   };
 }
 
-SessionCore& current_core() {
-  const auto session =
-      std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
-  if (!session)
-    fail<StateError>("amp", {.what = "there is no session on this thread",
-                             .hint = "call amp::initialize first and keep what it returns"});
-  return *session;
-}
-
 }  // namespace
 
 StateDict Session::state_dict() const { return saved_scalers(core()); }
@@ -438,8 +436,10 @@ std::function<void()> Session::stage(const mezzo::StateDict& saved) const {
   for (const std::string& name : saved.tensors.names()) by_scaler[name];
   return staged_scalers(core(), by_scaler);
 }
-StateDict state_dict() { return saved_scalers(current_core()); }
-void load_state_dict(const StateDict& saved) { staged_scalers(current_core(), saved)(); }
+StateDict state_dict() { return saved_scalers(*SessionCore::current("amp")); }
+void load_state_dict(const StateDict& saved) {
+  staged_scalers(*SessionCore::current("amp"), saved)();
+}
 
 void require_sessions(std::string_view op, const Parts<Session>& sessions,
                       const Parts<optim::Optimizer>& optimizers,

@@ -34,6 +34,8 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   int open_loss = 0;  // the loss of the innermost open scope; stays after the scope
   bool told_about_low_gradients = false;
 
+  /** Returns the session whose casts are on in this thread. Errors: StateError if there is none. */
+  static std::shared_ptr<SessionCore> current(std::string_view op);
   bool enabled() const { return options.enabled; }
   std::string description() const override;
   bool has_masters() const override { return options.masters(); }
@@ -53,6 +55,10 @@ struct MZ_API SessionCore final : CastingSession, nn::AttachedSession {
   /** Throws if an iteration is unfinished. Gradients that a step has used do not count. Errors:
    *  StateError that says what is unfinished and how to finish it. */
   void require_between_iterations(std::string_view op) const;
+  /** Unscales what delay_unscale left scaled, when the session ends. Drops all gradients of an
+   *  optimizer instead if one is non-finite, if the next step would be skipped, or if a step would
+   *  unscale them. Waits for the device. */
+  void finish_gradients();
   /** Drops all gradients and all state that is pending for a step. No scope may be open. */
   void forget_iteration();
 

@@ -132,14 +132,6 @@ bool any_unscaled(const Optimizer& optimizer) {
                   [](const Slot& slot) { return is_unscaled(gradient_scale(slot.param)); });
 }
 
-/** Returns the device of all parameters; the CPU if they are on several. */
-Device device_of_params(const Optimizer& optimizer) {
-  const Device device = optimizer.slots()[0].param.device();
-  const bool differs =
-      any_slot(optimizer, [&](const Slot& slot) { return !(slot.param.device() == device); });
-  return differs ? cpu : device;
-}
-
 /** Leaves only what is still scaled in x where y was unscaled before. */
 void subtract_unscaled(const std::vector<AxpbyTensors>& sums) {
   for (const AxpbyTensors& sum : sums)
@@ -207,8 +199,8 @@ void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   if (any_unscaled(optimizer)) find_unscaled();
   std::vector<AxpbyTensors> sums = gradients_of(
       optimizer, state.index, unscales ? "GradScaler.unscale_" : "GradScaler.step", unscales);
-  Receivers receivers;
-  add_receivers(optimizer, receivers);
+  const std::shared_ptr<AmpOptimizerState> self = state.shared_from_this();
+  const Receivers receivers = receivers_of({&self, 1});
   state.had_gradients = !sums.empty();
   if (sums.empty() && receivers.empty()) return;
   const Device device = sums.empty() ? optimizer.params()[0].device() : sums[0].x.device();
@@ -258,10 +250,13 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
   StepResult result = StepResult::no_grads;
   try {
     optim::StepOptions with = options;
-    if (fused && state.had_gradients)
+    if (fused && state.had_gradients) {
+      const Device device = state.found_inf.word.device();
+      const bool on_several =
+          any_slot(optimizer, [&](const Slot& slot) { return !(slot.param.device() == device); });
       with.inv_scale =
-          scaler_->on(state.found_inf.word.device()).inverse(device_of_params(optimizer)) *
-          options.inv_scale.number;
+          scaler_->on(device).inverse(on_several ? cpu : device) * options.inv_scale.number;
+    }
     state.step_state->observe(state.shared_from_this(), max_consecutive_skips_);
     if (has_gradients || state.found_inf.raised()) result = optimizer.step(with, state.found_inf);
   } catch (const DivergenceError&) {

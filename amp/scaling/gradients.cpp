@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
+#include <unordered_set>
 
 #include "../../autograd/node.h"
 #include "../../optim/scaled_gradients.h"
@@ -23,21 +23,9 @@ using optim::Optimizer;
 using optim::Slot;
 using optim::StepResult;
 
-namespace {
-
-/** Returns the gradient itself if it can be written in place, otherwise a dense copy. */
 Tensor dense(const Tensor& grad) {
   return same_dense_layout(grad, grad) ? grad.detach() : grad.detach().contiguous();
 }
-
-/** Allocates a master's first gradient. */
-Tensor new_gradient(const Tensor& master) {
-  Tensor grad = empty_like(master);
-  grad.impl()->storage->set_category(MemoryCategory::gradients);
-  return grad;
-}
-
-}  // namespace
 
 std::vector<AxpbyTensors> gradients_of(const Optimizer& optimizer, std::size_t index,
                                        std::string_view op, bool writes) {
@@ -73,11 +61,14 @@ std::vector<AxpbyTensors> gradients_of(const Optimizer& optimizer, std::size_t i
   return gradients;
 }
 
-void add_receivers(const Optimizer& optimizer, Receivers& receivers) {
-  for (const Slot& slot : optimizer.slots())
-    if (GradientReceiver* const receiver = gradient_receiver(slot.param);
-        receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
-      receivers.push_back(receiver);
+Receivers receivers_of(std::span<const std::shared_ptr<AmpOptimizerState>> states) {
+  Receivers receivers;
+  for (const auto& state : states)
+    for (const Slot& slot : state->optimizer()->slots())
+      if (GradientReceiver* const receiver = gradient_receiver(slot.param);
+          receiver && std::find(receivers.begin(), receivers.end(), receiver) == receivers.end())
+        receivers.push_back(receiver);
+  return receivers;
 }
 
 const FoundInf& move_to(Device device, FoundInf& found_inf) {
@@ -209,148 +200,18 @@ std::string AmpOptimizerState::pending_text() const {
   return str("loss ", pending->scaler->index, " times ", pending->value());
 }
 
-void AmpOptimizerState::prepare(Seen& seen) {
-  sync_masters_gradients(*optimizer(), "amp::scale_loss");
-  results_.clear();  // an earlier scope may have failed
-  for (const Slot& slot : optimizer()->slots()) {
-    const Tensor& param = slot.param;
-    if (!seen.insert(param.impl()).second) continue;
-    if (gradient_scale(param) == GradientScale::delayed) continue;
-    core->stash.erase(param.impl());
-    const Tensor grad = param.grad();
-    if (!grad.defined()) continue;
-    require_reduced(param, "amp::scale_loss", "leave no_sync before the last backward");
-    core->stash.insert_or_assign(param.impl(), ScopeGradient{param, grad, gradient_mark(param)});
-  }
-}
-
-void AmpOptimizerState::enter() {
-  for (const Slot& slot : optimizer()->slots())
-    if (slot.param.grad().defined() && gradient_scale(slot.param) != GradientScale::delayed)
-      slot.param.set_grad({});
-}
-
-ScopeGradient AmpOptimizerState::stashed(const Tensor& param) const {
-  const auto found = core->stash.find(param.impl());
-  return found == core->stash.end() ? ScopeGradient{} : found->second;
-}
-
-void AmpOptimizerState::restore(const Tensor& param) {
-  const auto found = core->stash.find(param.impl());
-  if (found == core->stash.end() || param.grad().defined()) return;
-  restore_gradient(param, found->second.grad, found->second.mark);
-  core->stash.erase(found);
-}
-
-void AmpOptimizerState::delay(Seen& seen, const ScaleValue& scale) {
-  for (const Slot& slot : optimizer()->slots()) {
-    if (!seen.insert(slot.param.impl()).second) continue;
-    mark_gradient(slot.param, GradientScale::delayed);
-    restore(slot.param);
-  }
-  pending = scale;
-}
-
 void AmpOptimizerState::refresh_pending() {
   if (!pending || any_slot(*optimizer(), [](const Slot& slot) {
         return gradient_scale(slot.param) == GradientScale::delayed;
       }))
     return;
   pending.reset();
-  forget_scope();
+  forget_earlier();
 }
 
-bool AmpOptimizerState::can_stay_scaled(const optim::LateGradients& late) const {
-  return !any_slot(*optimizer(), [&](const Slot& slot) {
-    const Tensor grad = slot.param.grad();
-    if (!grad.defined() || grad.numel() == 0) return false;
-    const bool adds = through_master(slot)
-                          ? slot.master.grad().defined()
-                          : is_low(grad.dtype()) || core->stash.contains(slot.param.impl());
-    return adds || gradient_receiver(slot.param) ||
-           !late.takes(grad, through_master(slot) ? slot.master : grad);
-  });
-}
-
-/** Returns how a new gradient is divided and added to the earlier one: in the master, if there is
- *  one, else in place. */
-AxpbyTensors AmpOptimizerState::unscaled_sum(const Slot& slot, const ScaleValue& scale) const {
-  const Tensor grad = slot.param.grad();
-  const ReceivedGradient received = received_gradient(slot.param);
-  AxpbyTensors sum{.factor = received.factor};
-  if (through_master(slot)) {
-    sum.x = received.wide.defined() ? received.wide : grad;
-    sum.y = slot.master.grad();
-    sum.out = sum.y.defined() ? sum.y : new_gradient(slot.master);
-    return sum;
-  }
-  sum.x = dense(grad);
-  sum.y = stashed(slot.param).grad;
-  // A captured step accumulates in the memory that the next replay reads.
-  const bool in_former = sum.y.defined() && Capture::current() && same_dense_layout(sum.y, sum.y) &&
-                         !sum.y.requires_grad();
-  if (sum.y.defined() || scale.multiplies() || sum.factor != 1) sum.out = in_former ? sum.y : sum.x;
-  return sum;
-}
-
-void AmpOptimizerState::collect(Seen& seen, const ScaleValue& scale,
-                                std::vector<AxpbyTensors>& items, optim::LateGradients* late) {
-  MasterChanges changes(core->masters);
-  create_masters(*core, optimizer()->slots(), changes);
-  changes.commit();
-  std::size_t position = 0;
-  for (const Slot& slot : optimizer()->slots()) {
-    const std::uint32_t number = gradient_number(index, position++);
-    if (!seen.insert(slot.param.impl()).second) continue;
-    require_reduced(slot.param, "amp::scale_loss",
-                    "pass delay_unscale, or leave no_sync before the last scope");
-    const Tensor grad = slot.param.grad();
-    if (!grad.defined()) continue;
-    const bool in_master = through_master(slot);
-    if (in_master) (void)grad_state(slot.master);  // finish() must not allocate it
-    ScopeGradient result{
-        slot.target(), {}, {in_master ? GradientScale::unscaled : GradientScale::plain}};
-    AxpbyTensors item{grad.detach()};
-    if (late && grad.numel() > 0) {
-      std::tie(result.grad, result.late) = late->add(grad, slot.master);
-    } else {
-      item = unscaled_sum(slot, scale);
-      result.grad = item.out.defined() ? item.out : item.x;
-    }
-    item.number = number;
-    items.push_back(std::move(item));
-    results_.push_back(std::move(result));
-    if (in_master) results_.push_back({slot.param, slot.param.grad(), {GradientScale::in_master}});
-  }
-}
-
-void AmpOptimizerState::finish() {
-  for (const ScopeGradient& result : results_) {
-    if (result.late) result.late->arm();
-    result.leaf.set_grad(result.grad);
-    mark_gradient(result.leaf, result.mark.scale);
-  }
-  for (const Slot& slot : optimizer()->slots()) restore(slot.param);
-  forget_scope();
-  pending.reset();
-}
-
-void AmpOptimizerState::roll_back(Seen& seen) {
-  for (const Slot& slot : optimizer()->slots()) {
-    if (!seen.insert(slot.param.impl()).second) continue;
-    if (gradient_scale(slot.param) == GradientScale::delayed) continue;
-    const ScopeGradient earlier = stashed(slot.param);
-    drop_local_gradient(slot.param);
-    restore_gradient(slot.param, earlier.grad, earlier.mark);
-    core->stash.erase(slot.param.impl());
-  }
-  results_.clear();
-}
-
-void AmpOptimizerState::forget_scope() {
+void AmpOptimizerState::forget_earlier() {
   if (!core->stash.empty())
     for (const Slot& slot : optimizer()->slots()) core->stash.erase(slot.param.impl());
-  results_.clear();
 }
 
 // ---- the step -----------------------------------------------------------------------------------
@@ -419,7 +280,6 @@ std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer, F
 }
 
 Tensor AmpOptimizerState::low_copy(const Tensor& param) {
-  if (!core || !core->enabled()) return {};
   const Tensor copy = core->cache.lend(param);
   if (copy.defined()) lent_.push_back(param);
   return copy;
@@ -442,7 +302,6 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
     scaler = std::exchange(raised_by, nullptr);
     scaler->finish_step(found_inf);
   }
-  if (result.is_known() && result == StepResult::no_grads) return;
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
 
@@ -518,7 +377,7 @@ void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
 // ---- other hooks --------------------------------------------------------------------------------
 
 void AmpOptimizerState::forget_gradients() {
-  forget_scope();
+  forget_earlier();
   pending.reset();
   unscaled = scoped = false;
 }
@@ -532,23 +391,6 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
   for (const Slot& slot : optimizer.slots())
     if (through_master(slot)) slot.master.set_grad({});
   forget_gradients();
-}
-
-void AmpOptimizerState::finish_gradients(Seen& seen) {
-  refresh_pending();
-  sync_masters_gradients(*optimizer());
-  if (!pending && !raised_by) return;
-  const FoundInf nonfinite = FoundInf::reset_on(cpu);
-  if (pending) {
-    const NoGradNoCasts plain_ops;
-    std::vector<AxpbyTensors> items;
-    try {
-      collect(seen, *pending, items);
-      unscale(std::move(items), nonfinite, *pending);
-      finish();
-    } catch (const StateError&) {}  // not reduced over all processes: stays pending, is dropped
-  }
-  if (nonfinite.raised() || pending || (raised_by && found_inf.raised())) optimizer()->zero_grad();
 }
 
 void AmpOptimizerState::forget_iteration() {

@@ -15,7 +15,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,17 +28,17 @@
 
 namespace mezzo::optim {
 class LateGradient;
-class LateGradients;
 }  // namespace mezzo::optim
 
 namespace mezzo::amp {
 
+class AmpOptimizerState;
 struct SessionCore;
 
-/** Parameters that a scope has processed. A parameter of several optimizers is processed once. */
-using Seen = std::unordered_set<const TensorImpl*>;
-
 using optim::AxpbyTensors;
+
+/** Returns the gradient itself if it can be written in place, otherwise a dense copy. */
+Tensor dense(const Tensor& grad);
 
 /** Returns the gradients of an optimizer's parameters as x, numbered for a NonfiniteWord. With
  *  `writes`, those that are not unscaled yet are also `out`, and y is the part that is; a gradient
@@ -53,8 +52,8 @@ std::vector<AxpbyTensors> gradients_of(const optim::Optimizer& optimizer, std::s
 /** What reduces gradients over several processes; empty in one process. */
 using Receivers = std::vector<GradientReceiver*>;
 
-/** Adds the receivers of an optimizer's parameters, each once. */
-void add_receivers(const optim::Optimizer& optimizer, Receivers& receivers);
+/** Returns the receivers of the optimizers' parameters, each once. */
+Receivers receivers_of(std::span<const std::shared_ptr<AmpOptimizerState>> states);
 
 /** Moves a flag to the memory of a device, and returns it. An undefined one becomes a reset one. */
 const optim::FoundInf& move_to(Device device, optim::FoundInf& found_inf);
@@ -169,35 +168,10 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
 
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;
-  /** Stashes the gradients, except those that a scope with delay_unscale left scaled, to which this
-   *  scope adds. Errors: StateError for gradients from a backward pass outside scale_loss, where
-   *  those cannot be used, and for one that was not reduced over the processes that train
-   *  together. */
-  void prepare(Seen& seen);
-  /** Removes the gradients that prepare() has stashed. Allocates nothing. */
-  void enter();
-  /** Leaves the new gradients scaled by `scale`, for a later scope to add to. */
-  void delay(Seen& seen, const ScaleValue& scale);
-  /** Drops the new gradients and restores the stashed ones. */
-  void roll_back(Seen& seen);
   /** Forgets `pending` if the program has removed all gradients that were left scaled. */
   void refresh_pending();
-  /** Unscales what delay_unscale left scaled, when the session ends. Drops all gradients instead if
-   *  one is non-finite, if the next step would be skipped, or if a step would unscale them. `seen`:
-   *  parameters of optimizers before this one. Waits for the device. */
-  void finish_gradients(Seen& seen);
-  /** Returns true if all new gradients can stay scaled: nothing has to be added to them or combined
-   *  with them, and `late` takes them. A 16-bit one without a master cannot, since rounding it
-   * would come after the update, or before, depending on who reads it. */
-  bool can_stay_scaled(const optim::LateGradients& late) const;
-  /** Creates missing masters, and appends what unscale() is to do with the new gradients: divide
-   *  them by `scale` and add the earlier ones, in the masters where there are some. With `late`
-   * they stay scaled and are only checked: the update divides them, or the first read does. Errors:
-   *  StateError for a gradient that was not reduced over the processes that train together. */
-  void collect(Seen& seen, const ScaleValue& scale, std::vector<AxpbyTensors>& items,
-               optim::LateGradients* late = nullptr);
-  /** Sets the gradients of collect() and discards the stash. */
-  void finish();
+  /** Discards the earlier gradients of the optimizer's parameters. */
+  void forget_earlier();
   /** Completes the check of the loss that may have raised the flag, so that another loss can raise
    *  it, and moves the flag to a device. */
   const optim::FoundInf& flag_on(Device device);
@@ -237,20 +211,12 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
                    std::int64_t diverged_after) override;
 
  private:
-  AxpbyTensors unscaled_sum(const optim::Slot& slot, const ScaleValue& scale) const;
-  /** Returns the earlier gradient of a parameter; an undefined one if there is none. */
-  ScopeGradient stashed(const Tensor& param) const;
-  /** Gives a parameter without a new gradient its earlier one back. */
-  void restore(const Tensor& param);
-  /** Discards the stash of the optimizer's parameters and all results. */
-  void forget_scope();
   /** Clears the record of gradients pending for a step. */
   void forget_gradients();
   /** Looks for non-finite gradients now and then, where a session does not check every step. */
   void watch_gradients(std::optional<bool> finite_losses);
 
-  std::vector<ScopeGradient> results_;  // of collect()
-  std::vector<Tensor> lent_;            // parameters whose casts the running step writes
+  std::vector<Tensor> lent_;  // parameters whose casts the running step writes
   GradientWatch watch_;
 };
 

@@ -1,7 +1,8 @@
 #include "scale_loss.h"
 
 #include <algorithm>
-#include <cmath>
+#include <tuple>
+#include <unordered_set>
 
 #include "../../autograd/gradient_mark.h"
 #include "../../autograd/gradient_receiver.h"
@@ -9,6 +10,8 @@
 #include "../../autograd/node.h"
 #include "../../optim/scaled_gradients.h"
 #include "../../tensor/core/dispatch.h"
+#include "../../tensor/device/capture.h"
+#include "../../tensor/ops/create.h"
 #include "../../tensor/text/log.h"
 #include "../../tensor/text/text.h"
 #include "../diagnose/nonfinite_gradient.h"
@@ -80,20 +83,17 @@ States states_of(const OptimizerList& optimizers) {
   return states;
 }
 
-std::shared_ptr<SessionCore> core_of(const States& states) {
-  if (!states.empty()) return states[0]->core;
-  auto session = std::dynamic_pointer_cast<SessionCore>(ThreadCasts::here().current_session());
-  if (!session)
-    refuse(kOp, "there is no session", "call amp::initialize first and keep what it returns");
-  return session;
-}
-
-/** Returns what reduces the optimizers' gradients over several processes. */
-Receivers receivers_of(const States& states) {
-  Receivers receivers;
-  for (const auto& state : states)
-    if (state->optimizer()) add_receivers(*state->optimizer(), receivers);
-  return receivers;
+/** Calls f(state, slot, number) for each parameter of the optimizers, for one of several only once.
+ *  `number` identifies it in a NonfiniteWord. */
+template <class F> void each_param(const States& states, const F& f) {
+  std::unordered_set<const TensorImpl*> seen;
+  for (const auto& state : states) {
+    std::size_t position = 0;
+    for (const Slot& slot : state->optimizer()->slots()) {
+      const std::uint32_t number = gradient_number(state->index, position++);
+      if (seen.insert(slot.param.impl()).second) f(*state, slot, number);
+    }
+  }
 }
 
 /** Returns true if a scope that is open in the session will unscale the gradient of a parameter or
@@ -137,6 +137,44 @@ void watch_clipping(const std::shared_ptr<ScaledPasses>& passes) {
   optim::set_clip_check(&check_clipped);
 }
 
+// ---- earlier gradients --------------------------------------------------------------------------
+
+namespace {
+
+/** Returns the gradient that a scope has set aside; an undefined one if there is none. */
+ScopeGradient stashed(const SessionCore& core, const Tensor& param) {
+  const auto found = core.stash.find(param.impl());
+  return found == core.stash.end() ? ScopeGradient{} : found->second;
+}
+
+/** Gives a parameter without a new gradient its earlier one back. */
+void restore(const SessionCore& core, const Tensor& param) {
+  const auto found = core.stash.find(param.impl());
+  if (found == core.stash.end() || param.grad().defined()) return;
+  restore_gradient(param, found->second.grad, found->second.mark);
+  core.stash.erase(found);
+}
+
+/** Sets the gradients aside, except those that a scope with delay_unscale left scaled, to which the
+ *  new scope adds. Errors: StateError for one that was not reduced over the processes that train
+ *  together; no gradient has changed then. */
+void stash_gradients(const States& states) {
+  each_param(states, [](const AmpOptimizerState& state, const Slot& slot, std::uint32_t) {
+    if (gradient_scale(slot.param) == GradientScale::delayed) return;
+    state.core->stash.erase(slot.param.impl());
+    const Tensor grad = slot.param.grad();
+    if (!grad.defined()) return;
+    require_reduced(slot.param, kOp, "leave no_sync before the last backward");
+    state.core->stash[slot.param.impl()] = {slot.param, grad, gradient_mark(slot.param)};
+  });
+  for (const auto& state : states)
+    for (const Slot& slot : state->optimizer()->slots())
+      if (slot.param.grad().defined() && gradient_scale(slot.param) != GradientScale::delayed)
+        slot.param.set_grad({});
+}
+
+}  // namespace
+
 // ---- the entry ----------------------------------------------------------------------------------
 
 ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
@@ -146,7 +184,7 @@ ScaledLoss::ScaledLoss(const Tensor& loss, const OptimizerList& optimizers,
   if (!loss.defined() || !is_floating(loss.dtype()))
     fail<DtypeError>(kOp, {.what = "expected a floating-point tensor", .got = str(loss)});
   states_ = states_of(optimizers);
-  core_ = core_of(states_);
+  core_ = states_.empty() ? SessionCore::current(kOp) : states_[0]->core;
   if (core_->enabled()) {
     enter(loss);
   } else {
@@ -163,8 +201,10 @@ void ScaledLoss::enter(const Tensor& unscaled) {
                            .expected = str("0..", core_->scalers.size() - 1),
                            .hint = "set num_losses in amp::initialize"});
   scale_ = core_->scalers[static_cast<std::size_t>(options_.loss_id)]->on(unscaled.device());
+  bool any_pending = false;
   for (const auto& state : states_) {
     state->refresh_pending();
+    any_pending = any_pending || state->pending;
     if (state->in_scope)
       refuse(kOp, "nested scale_loss over one optimizer", "close the outer scope first");
     if (state->pending && !state->pending->equals(scale_))
@@ -173,9 +213,7 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   }
   core_->require_no_other_pending(kOp, states_);
   const bool multiplies = scale_.multiplies();
-  inert_ = !multiplies && !core_->options.masters() && !core_->checks_gradients() &&
-           std::none_of(states_.begin(), states_.end(),
-                        [](const auto& state) { return state->pending.has_value(); });
+  inert_ = !multiplies && !any_pending && !core_->options.masters() && !core_->checks_gradients();
   loss_ = multiplies                 ? scaler().times(unscaled)
           : is_low(unscaled.dtype()) ? unscaled.to(f32)
                                      : unscaled;
@@ -188,10 +226,8 @@ void ScaledLoss::enter(const Tensor& unscaled) {
     for (const auto& state : states_)
       bring_masters_up_to_date(*core_, *state->optimizer(), changes);
     changes.commit();
-    // Sets the earlier gradients aside; leaves them all if it throws.
-    Seen seen;
-    for (const auto& state : states_) state->prepare(seen);
-    for (const auto& state : states_) state->enter();
+    for (const auto& state : states_) sync_masters_gradients(*state->optimizer(), kOp);
+    stash_gradients(states_);
   }
   for (const auto& state : states_) {
     state->in_scope = true;
@@ -229,6 +265,123 @@ void ScaledLoss::require_backward() const {
             .hint = "write scaled.backward() instead of loss.backward()"});
 }
 
+// ---- new gradients ------------------------------------------------------------------------------
+
+namespace {
+
+/** Returns true if a new gradient can stay scaled: nothing has to be added to it or combined with
+ *  it, and `late` takes it. A 16-bit one without a master cannot, since rounding it would come
+ * after the update, or before, depending on who reads it. */
+bool can_stay_scaled(const SessionCore& core, const Slot& slot, const optim::LateGradients& late) {
+  const Tensor grad = slot.param.grad();
+  if (!grad.defined() || grad.numel() == 0) return true;
+  const bool adds = through_master(slot)
+                        ? slot.master.grad().defined()
+                        : is_low(grad.dtype()) || core.stash.contains(slot.param.impl());
+  return !adds && !gradient_receiver(slot.param) &&
+         late.takes(grad, through_master(slot) ? slot.master : grad);
+}
+
+/** Returns how a new gradient is divided and added to the earlier one: in the master, if there is
+ *  one, else in place. */
+AxpbyTensors unscaled_sum(const SessionCore& core, const Slot& slot, const ScaleValue& scale) {
+  const Tensor grad = slot.param.grad();
+  const ReceivedGradient received = received_gradient(slot.param);
+  AxpbyTensors sum{.factor = received.factor};
+  if (through_master(slot)) {
+    sum.x = received.wide.defined() ? received.wide : grad;
+    sum.y = sum.out = slot.master.grad();
+    if (sum.out.defined()) return sum;
+    sum.out = empty_like(slot.master);
+    sum.out.impl()->storage->set_category(MemoryCategory::gradients);
+    return sum;
+  }
+  sum.x = dense(grad);
+  sum.y = stashed(core, slot.param).grad;
+  // A captured step accumulates in the memory that the next replay reads.
+  const bool in_former = sum.y.defined() && Capture::current() && same_dense_layout(sum.y, sum.y) &&
+                         !sum.y.requires_grad();
+  if (sum.y.defined() || scale.multiplies() || sum.factor != 1) sum.out = in_former ? sum.y : sum.x;
+  return sum;
+}
+
+/** Creates missing masters, and appends to `items` what unscale() is to do with the new gradients
+ *  of a scope, outside of one with those that delay_unscale left scaled:
+ *  divide them by `scale` and add the earlier ones, in the masters where there are some. With
+ * `late` they stay scaled and are only checked: the update divides them, or the first read does.
+ * Returns the gradients for set_gradients(). Errors: StateError for a gradient that was not reduced
+ * over the processes that train together. */
+std::vector<ScopeGradient> collect(const States& states, const ScaleValue& scale,
+                                   std::vector<AxpbyTensors>& items,
+                                   optim::LateGradients* late = nullptr) {
+  for (const auto& state : states) {
+    MasterChanges changes(state->core->masters);
+    create_masters(*state->core, state->optimizer()->slots(), changes);
+    changes.commit();
+  }
+  std::vector<ScopeGradient> results;
+  each_param(states, [&](const AmpOptimizerState& state, const Slot& slot, std::uint32_t number) {
+    require_reduced(slot.param, kOp, "pass delay_unscale, or leave no_sync before the last scope");
+    const Tensor grad = slot.param.grad();
+    if (!grad.defined()) return;
+    if (!state.in_scope && gradient_scale(slot.param) != GradientScale::delayed) return;
+    const bool in_master = through_master(slot);
+    if (in_master) (void)grad_state(slot.master);  // set_gradients() must not allocate it
+    ScopeGradient result{
+        slot.target(), {}, {in_master ? GradientScale::unscaled : GradientScale::plain}};
+    AxpbyTensors item{grad.detach()};
+    if (late && grad.numel() > 0) {
+      std::tie(result.grad, result.late) = late->add(grad, slot.master);
+    } else {
+      item = unscaled_sum(*state.core, slot, scale);
+      result.grad = item.out.defined() ? item.out : item.x;
+    }
+    item.number = number;
+    items.push_back(std::move(item));
+    results.push_back(std::move(result));
+    if (in_master) results.push_back({slot.param, slot.param.grad(), {GradientScale::in_master}});
+  });
+  return results;
+}
+
+/** Sets the gradients of collect(), restores those without a new one, and discards the earlier
+ *  ones. */
+void set_gradients(const States& states, const std::vector<ScopeGradient>& results) {
+  for (const ScopeGradient& result : results) {
+    if (result.late) result.late->arm();
+    result.leaf.set_grad(result.grad);
+    mark_gradient(result.leaf, result.mark.scale);
+  }
+  for (const auto& state : states) {
+    for (const Slot& slot : state->optimizer()->slots()) restore(*state->core, slot.param);
+    state->forget_earlier();
+    state->pending.reset();
+  }
+}
+
+}  // namespace
+
+void SessionCore::finish_gradients() {
+  for (AmpOptimizerState* const one : optimizers) {
+    const States state{one->shared_from_this()};
+    one->refresh_pending();
+    sync_masters_gradients(*one->optimizer());
+    if (!one->pending && !one->raised_by) continue;
+    const FoundInf nonfinite = FoundInf::reset_on(cpu);
+    if (one->pending) {
+      const NoGradNoCasts plain_ops;
+      std::vector<AxpbyTensors> items;
+      try {
+        const std::vector<ScopeGradient> results = collect(state, *one->pending, items);
+        unscale(std::move(items), nonfinite, *one->pending);
+        set_gradients(state, results);
+      } catch (const StateError&) {}  // not reduced over all processes: stays pending, is dropped
+    }
+    if (nonfinite.raised() || one->pending || (one->raised_by && one->found_inf.raised()))
+      one->optimizer()->zero_grad();
+  }
+}
+
 // ---- the exit -----------------------------------------------------------------------------------
 
 namespace {
@@ -236,37 +389,31 @@ namespace {
 /** Returns true if f32 holds the scale, whatever it becomes by the rule. */
 bool stays_in_f32(const optim::ScaleState& rule) {
   const auto is_f32 = [](double x) { return static_cast<double>(static_cast<float>(x)) == x; };
-  const auto is_power_of_two = [](double x) {
-    int exponent = 0;
-    return std::frexp(x, &exponent) == 0.5;
-  };
-  return rule.is_f32 ||
-         (is_f32(rule.scale) && is_f32(rule.min_scale) && is_f32(rule.max_scale) &&
-          is_power_of_two(rule.growth_factor) && is_power_of_two(rule.backoff_factor));
+  return is_f32(rule.scale) && is_f32(rule.min_scale) && is_f32(rule.max_scale) &&
+         rule.growth_factor == 2 && rule.backoff_factor == 0.5;
 }
 
 }  // namespace
 
-bool ScaledLoss::has_own_flag() const { return states_.size() == 1 && !states_[0]->raised_by; }
-
 /** Checks the gradients, divides them by the scale and adds the earlier ones. Where nothing is
- *  added, the division is left to the update, or to the first read of a gradient. */
-void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
+ *  added, the division is left to the update, or to the first read of a gradient. `own`: the next
+ *  step completes the check. */
+void ScaledLoss::unscale_gradients(const FoundInf& found_inf, bool own) {
   const NoGradNoCasts plain_ops;
   const Device device = loss_.device();
   std::shared_ptr<optim::LateGradients> late;
   // A scale on a device stays until the step only if that completes the check.
-  if (!scale_.on_device.defined() || (has_own_flag() && stays_in_f32(scaler().rule())))
+  if (!scale_.on_device.defined() || (own && stays_in_f32(scaler().rule())))
     late = std::make_shared<optim::LateGradients>(device, scale_.inverse(device), scale_.on_device,
                                                   use_);
   // One that cannot stay scaled would make two passes of one.
-  if (late && !std::all_of(states_.begin(), states_.end(),
-                           [&](const auto& state) { return state->can_stay_scaled(*late); }))
-    late = nullptr;
+  for (const auto& state : states_)
+    if (late && any_slot(*state->optimizer(),
+                         [&](const Slot& slot) { return !can_stay_scaled(*core_, slot, *late); }))
+      late = nullptr;
   use_.reset();
-  Seen seen;
   std::vector<AxpbyTensors> items;
-  for (const auto& state : states_) state->collect(seen, scale_, items, late.get());
+  const std::vector<ScopeGradient> results = collect(states_, scale_, items, late.get());
   if (late)
     if (const auto copy = late->copy_of_scale()) items.push_back(*copy);
   const bool low = std::any_of(items.begin(), items.end(), [this](const AxpbyTensors& item) {
@@ -283,7 +430,7 @@ void ScaledLoss::unscale_gradients(const FoundInf& found_inf) {
     found_inf.reset();
     throw;
   }
-  for (const auto& state : states_) state->finish();
+  set_gradients(states_, results);
 }
 
 namespace {
@@ -310,17 +457,17 @@ void complete_check(LossScaler& scaler, const std::vector<FoundInf>& flags,
 void ScaledLoss::unscale_and_check() {
   // A static scale without check_static_overflow never skips, so it needs no check.
   if (!core_->checks_gradients()) {
-    unscale_gradients({});
+    unscale_gradients({}, false);
     scaler().update(false);
     return;
   }
   const Device device = loss_.device();
   scaler().move_to(device);
-  const bool own = has_own_flag();
+  const bool own = states_.size() == 1 && !states_[0]->raised_by;
   std::vector<FoundInf> flags;  // of the optimizers, raised after an overflow
   for (const auto& state : states_) flags.push_back(state->flag_on(device));
   const FoundInf found_inf = own ? flags[0] : move_to(device, scaler().scope_found_inf);
-  unscale_gradients(found_inf);
+  unscale_gradients(found_inf, own);
   agree(receivers_of(states_), scaler(), found_inf);
   if (own)
     scaler().defer(found_inf);
@@ -338,8 +485,11 @@ void ScaledLoss::close() {
     if (!inert_ && options_.delay_unscale) {
       // The gradients stay scaled, for a later scope of this loss and scale.
       if (scale_.on_device.defined()) scale_.on_device = scale_.on_device.clone();
-      Seen seen;
-      for (const auto& state : states_) state->delay(seen, scale_);
+      each_param(states_, [](const AmpOptimizerState& state, const Slot& slot, std::uint32_t) {
+        mark_gradient(slot.param, GradientScale::delayed);
+        restore(*state.core, slot.param);
+      });
+      for (const auto& state : states_) state->pending = scale_;
     } else if (!inert_) {
       unscale_and_check();
     }
@@ -356,8 +506,13 @@ void ScaledLoss::abandon() {
   std::erase_if(states_, [](const auto& state) { return !state->optimizer(); });
   if (!inert_) {
     // Those that delay_unscale left scaled, to which this scope has added, stay.
-    Seen seen;
-    for (const auto& state : states_) state->roll_back(seen);
+    each_param(states_, [](const AmpOptimizerState& state, const Slot& slot, std::uint32_t) {
+      if (gradient_scale(slot.param) == GradientScale::delayed) return;
+      const ScopeGradient earlier = stashed(*state.core, slot.param);
+      drop_local_gradient(slot.param);
+      restore_gradient(slot.param, earlier.grad, earlier.mark);
+      state.core->stash.erase(slot.param.impl());
+    });
   }
   leave();
 }

@@ -63,13 +63,11 @@ class MZ_API ScaledLoss {
 
  private:
   void enter(const Tensor& unscaled);
-  void unscale_gradients(const optim::FoundInf& found_inf);
+  void unscale_gradients(const optim::FoundInf& found_inf, bool own);
   void unscale_and_check();
   void leave();
   void require_backward() const;
   LossScaler& scaler() const { return *scale_.scaler; }
-  /** Returns true if the check can raise the flag of the one optimizer: no other loss has. */
-  bool has_own_flag() const;
 
   std::shared_ptr<SessionCore> core_;  // null: the scope is closed
   std::vector<std::shared_ptr<AmpOptimizerState>> states_;

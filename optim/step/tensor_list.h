@@ -107,9 +107,10 @@ struct UpdateCall {
   Factor inv_scale = 1;  // multiplies the gradients first, in f32 (f64 for f64)
   // On the device of the lists; not kAllFinite: nothing changes.
   NonfiniteWord* found_inf = nullptr;
-  bool write_back = false;       // stores the multiplied gradients
-  const StepEnd* end = nullptr;  // of a step on a device: its kernels count their items' updates
-                                 // and do this; null on the CPU, and in passes before the last
+  bool write_back = false;  // stores the multiplied gradients
+  // Of a step on a device: the kernels count their items' updates, and the last one does this. Null
+  // on the CPU, and in passes before the last.
+  const StepEnd* end = nullptr;
   Device device = cpu;  // of the lists; run_update sets it
 };
 
