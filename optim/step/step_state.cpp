@@ -51,55 +51,37 @@ std::vector<std::pair<double, double>> StepState::betas() const {
 
 void StepState::allocate(Device to) {
   std::vector<std::pair<double, double>> new_betas = betas();
-  const bool stays = record_memory_.defined() && device() == to;
-  const Tensor record = stays ? record_memory_ : record_tensor<StepRecord>(1, to);
-  if (!stays || new_betas.size() != betas_.size()) {
+  if (!memory_.record.defined() || device() != to || new_betas.size() != betas_.size()) {
     const NoCapturePool lasting;
-    const std::size_t count = optimizer().slots().size();
-    const Tensor counters = record_tensor<UpdateCounter>(static_cast<std::int64_t>(count), to);
-    values_ = {counters,
-               empty_tensor({static_cast<std::int64_t>(new_betas.size())}, DType::f64, to)};
-    count_ = count;
+    const auto count = static_cast<std::int64_t>(optimizer().slots().size()),
+               groups = static_cast<std::int64_t>(new_betas.size());
+    memory_ = {record_tensor<StepRecord>(1, to), record_tensor<UpdateCounter>(count, to),
+               empty_tensor({groups}, DType::f64, to)};
+    count_ = optimizer().slots().size();
     sent_rates_.clear();
   }
-  record_memory_ = record;
   betas_ = std::move(new_betas);
-}
-
-void StepState::send_counters() {
-  std::vector<UpdateCounter> counters;
-  for (std::size_t group = 0; group < optimizer().num_groups(); ++group) {
-    const auto [beta1, beta2] = optimizer().corrected_betas(group);
-    for (const Slot& slot : optimizer().slots(group))
-      counters.emplace_back(UpdateCounter{.beta1 = beta1, .beta2 = beta2, .steps = slot.steps})
-          .prepare();
-  }
-  upload(values_.counters, counters.data(), counters.size() * sizeof(UpdateCounter));
 }
 
 void StepState::send() {
   if (!current_) {
-    send_counters();
-    upload(record_memory_, &record_, sizeof record_);
+    std::vector<UpdateCounter> counters;
+    for (std::size_t group = 0; group < optimizer().num_groups(); ++group) {
+      const auto [beta1, beta2] = optimizer().corrected_betas(group);
+      for (const Slot& slot : optimizer().slots(group))
+        counters.emplace_back(UpdateCounter{.beta1 = beta1, .beta2 = beta2, .steps = slot.steps})
+            .prepare();
+    }
+    upload(memory_.counters, counters.data(), counters.size() * sizeof(UpdateCounter));
+    upload(memory_.record, &record_, sizeof record_);
     current_ = true;
   }
   std::vector<double> rates;
   for (std::size_t group = 0; group < optimizer().num_groups(); ++group)
     rates.push_back(optimizer().lr(group));
   if (rates == sent_rates_) return;
-  upload(values_.rates, rates.data(), rates.size() * sizeof(double));
+  upload(memory_.rates, rates.data(), rates.size() * sizeof(double));
   sent_rates_ = std::move(rates);
-}
-
-void StepState::receive_counters() {
-  std::vector<UpdateCounter> downloaded;
-  const auto* counters = static_cast<const UpdateCounter*>(values_.counters.raw_data());
-  if (device() != cpu) {
-    downloaded.resize(count_);
-    download(values_.counters, downloaded.data(), downloaded.size() * sizeof(UpdateCounter));
-    counters = downloaded.data();
-  }
-  for (Slot& slot : optimizer_->slots().first(count_)) slot.steps = (counters++)->steps;
 }
 
 // ---- steps --------------------------------------------------------------------------------------
@@ -110,7 +92,7 @@ void StepState::start(std::span<ParamUpdate> updates) {
   for (const ParamUpdate& u : updates)
     if (device_of(u) != to) to = cpu;
   const bool capturing = Capture::current() != nullptr;
-  const bool fits = record_memory_.defined() && device() == to && betas() == betas_;
+  const bool fits = memory_.record.defined() && device() == to && betas() == betas_;
   Capture::require_prepared("step", fits || !ahead_,
                             "an optimizer has changed since its last step");
   if (!fits) {
@@ -123,22 +105,22 @@ void StepState::start(std::span<ParamUpdate> updates) {
   else
     send();
   copies_.clear();
-  const auto values_on = [&](Device there) -> const Values& {
-    if (there == to) return values_;
-    for (const Values& copy : copies_)
+  const auto memory_on = [&](Device there) -> const Memory& {
+    if (there == to) return memory_;
+    for (const Memory& copy : copies_)
       if (copy.counters.device() == there) return copy;
-    copies_.push_back({values_.counters.to(there), values_.rates.to(there)});
+    copies_.push_back({{}, memory_.counters.to(there), memory_.rates.to(there)});
     return copies_.back();
   };
   for (ParamUpdate& u : updates) {
-    const Values& values = values_on(device_of(u));
-    u.time = {values.rates.data<double>() + u.group,
-              static_cast<const UpdateCounter*>(values.counters.raw_data()) + u.index};
+    const Memory& memory = memory_on(device_of(u));
+    u.time = {memory.rates.data<double>() + u.group,
+              static_cast<const UpdateCounter*>(memory.counters.raw_data()) + u.index};
   }
 }
 
 StepEnd StepState::end(const FoundInf& found_inf) const {
-  return {.record = static_cast<StepRecord*>(record_memory_.raw_data()),
+  return {.record = static_cast<StepRecord*>(memory_.record.raw_data()),
           .limit = skip_limit_,
           .found_inf = found_inf.data()};
 }
@@ -149,7 +131,7 @@ std::int64_t StepState::count(std::span<const ParamUpdate> updates) {
     return -1;
   }
   if (device() == cpu) {
-    auto* const counters = static_cast<UpdateCounter*>(values_.counters.raw_data());
+    auto* const counters = static_cast<UpdateCounter*>(memory_.counters.raw_data());
     for (const ParamUpdate& u : updates) counters[u.index].advance();
     end({}).run();
   }
@@ -181,10 +163,17 @@ void StepState::finish(bool deferred) {
 
 void StepState::sync_to_host() {
   if (!ahead_) return;
-  if (optimizer_) receive_counters();
-  download(record_memory_, &record_, sizeof record_);
+  download(memory_.record, &record_, sizeof record_);
   ahead_ = false;
   if (!optimizer_) return;
+  std::vector<UpdateCounter> downloaded;
+  const auto* counters = static_cast<const UpdateCounter*>(memory_.counters.raw_data());
+  if (device() != cpu) {
+    downloaded.resize(count_);
+    download(memory_.counters, downloaded.data(), downloaded.size() * sizeof(UpdateCounter));
+    counters = downloaded.data();
+  }
+  for (Slot& slot : optimizer_->slots().first(count_)) slot.steps = (counters++)->steps;
   optimizer_->last_result_ = record_.was_skipped(0) ? StepResult::skipped : StepResult::stepped;
   notify(record_);
 }
@@ -217,7 +206,7 @@ void StepState::poll(std::int64_t steps) {
   std::unique_ptr<AsyncRead> former;
   if (read_ && (is_due || read_->arrived())) former = std::move(read_);
   if (is_due) {
-    read_ = read_later(record_memory_, sizeof(StepRecord));
+    read_ = read_later(memory_.record, sizeof(StepRecord));
     since_read_ = 0;
   }
   if (!former) return;

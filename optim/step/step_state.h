@@ -35,7 +35,7 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
   /** Returns the optimizer. Errors: StateError in the name of a replay if it was destroyed. */
   Optimizer& optimizer() const;
   /** Returns the device; the CPU before the first step. */
-  Device device() const { return record_memory_.defined() ? record_memory_.device() : cpu; }
+  Device device() const { return memory_.record.defined() ? memory_.record.device() : cpu; }
 
   // ---- steps ------------------------------------------------------------------------------------
   /** Prepares a step: moves the state to the device of the gradients, the CPU if they are on
@@ -91,15 +91,13 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
   void run_ahead(std::int64_t steps);
   /** Uploads what has changed on the host. */
   void send();
-  void send_counters();
-  /** Copies the counters to the slots. Waits for the device. */
-  void receive_counters();
   /** Makes the memory fit the optimizer's groups, with the values undefined if it was replaced. */
   void allocate(Device device);
   std::vector<std::pair<double, double>> betas() const;
 
-  /** The counters and learning rates on a device. */
-  struct Values {
+  /** The state on a device. */
+  struct Memory {
+    Tensor record;  // a StepRecord
     Tensor counters, rates;
   };
 
@@ -107,9 +105,8 @@ class MZ_API StepState final : public std::enable_shared_from_this<StepState> {
   StepRecord record_;                             // the host's; `steps` counts those on the device
   std::size_t count_ = 0;                         // of the counters
   std::vector<std::pair<double, double>> betas_;  // of the counters, by group
-  Tensor record_memory_;
-  Values values_;
-  std::vector<Values> copies_;  // for gradients on other devices
+  Memory memory_;
+  std::vector<Memory> copies_;  // of counters and rates, for gradients on other devices
   std::vector<double> sent_rates_;
   bool current_ = false;  // the device's state is as new as the host's, or newer
   bool ahead_ = false;    // the device's state is newer, except for the number of steps
