@@ -211,8 +211,9 @@ void run_lists(const PackedLists& packed, const UpdateRow& row, const void* sett
 
 std::function<void()> prepared_update(const UpdateRow& row, std::vector<TensorTuple> tensors,
                                       const void* settings, const UpdateCall& call) {
-  const auto packed = std::make_shared<PackedLists>(update_lists(row, std::move(tensors), call));
-  return [packed, &row, settings, call] { run_lists(*packed, row, settings, call); };
+  return [packed = update_lists(row, std::move(tensors), call), &row, settings, call] {
+    run_lists(packed, row, settings, call);
+  };
 }
 
 void run_update(const UpdateRow& row, std::vector<TensorTuple> tensors, const void* settings,
@@ -451,17 +452,17 @@ Norms new_norms(std::size_t tensors, Device device) {
 
 std::pair<Norms, std::function<void()>> prepared_norms(std::span<const Tensor> tensors,
                                                        const NormOptions& options) {
-  const auto packed = std::make_shared<PackedLists>(norm_lists(tensors, options));
+  PackedLists packed = norm_lists(tensors, options);
   const Norms result = new_norms(tensors.size(), tensors.empty() ? cpu : tensors[0].device());
   Tensor workspace;
-  for (const PackedList& list : packed->lists()) {
+  for (const PackedList& list : packed.lists()) {
     const auto bytes = list_kernels(list.device.kind).norm_workspace;
     if (!bytes) continue;
     const CategoryScope category(MemoryCategory::workspace);
     workspace = empty_tensor({bytes(list.entries)}, DType::u8, list.device);
   }
-  return {result, [packed, options, result, workspace] {
-            packed->run([&](const PackedList& list) {
+  return {result, [packed = std::move(packed), options, result, workspace] {
+            packed.run([&](const PackedList& list) {
               list_kernels(list.device.kind)
                   .norm(list.entries,
                         {options.p, options.inv_scale, result.total.data<double>(),
