@@ -176,10 +176,7 @@ void link_optimizer(const std::shared_ptr<SessionCore>& core, optim::Optimizer& 
   const auto state = std::make_shared<AmpOptimizerState>(core, scaler, optimizer);
   core->optimizers.push_back(state.get());
   optimizer.attach(state);
-  MasterChanges changes(core->masters);
-  create_masters(*core, optimizer.slots(), changes);
-  changes.commit();
-  state->hold(optimizer.slots());
+  state->before_add(optimizer, optimizer.slots());
 }
 
 /** Returns the device of the models' first parameter; the CPU without one. */

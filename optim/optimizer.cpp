@@ -348,7 +348,6 @@ StepResult Optimizer::update_parameters(std::string_view op, const StepOptions& 
       if (Tensor& state = done.slot->state[i]; !state.is_same(done.tensors[kState + i]))
         state = done.tensors[kState + i];
   const std::int64_t steps = step_state_->count(updates);
-  if (end.scale) hooks_->after_end(end);
   if (found_inf.word.defined()) return StepResult(step_state_, steps);
   return StepResult::stepped;
 }

@@ -92,11 +92,9 @@ class MZ_API OptimizerHooks {
   /** Returns the 16-bit copy of a parameter without a master that the update shall write too, or an
    *  undefined tensor. Called between before_step and after_step. */
   virtual Tensor low_copy(const Tensor& /*param*/) { return {}; }
-  /** Called in a step on a device. May add the completion of a check to `end`, which the update
-   *  does. May throw. */
+  /** Called in a step on a device. May have the update reset the flag, and complete a check, by
+   *  changing `end`: the update has done so if after_step follows. May throw. */
   virtual void before_end(StepEnd& /*end*/) {}
-  /** Called after an update that has completed a check. */
-  virtual void after_end(const StepEnd& /*end*/) {}
   /** Called after a step, whose result may be unknown yet. May throw; the step stays done. */
   virtual void after_step(Optimizer&, const StepResult&) {}
   /** Called on the observer (StepState::observe) when `skips` > 0 more skipped steps have

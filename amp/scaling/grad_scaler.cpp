@@ -126,12 +126,6 @@ void mark_gradients(const Optimizer& optimizer, GradientScale scale) {
   for (const Slot& slot : optimizer.slots()) mark_gradient(slot.param, scale);
 }
 
-/** Returns true if a gradient of the optimizer, or a part of it, was unscaled before. */
-bool any_unscaled(const Optimizer& optimizer) {
-  return any_slot(optimizer,
-                  [](const Slot& slot) { return is_unscaled(gradient_scale(slot.param)); });
-}
-
 /** Leaves only what is still scaled in x where y was unscaled before. */
 void subtract_unscaled(const std::vector<AxpbyTensors>& sums) {
   for (const AxpbyTensors& sum : sums)
@@ -143,8 +137,11 @@ void subtract_unscaled(const std::vector<AxpbyTensors>& sums) {
 
 }  // namespace
 
-/** Waits for the results of fused steps: those that were skipped have not unscaled gradients. */
-void GradScaler::find_unscaled() {
+/** Returns true if a gradient of the optimizer, or a part of it, was unscaled before. Waits for the
+ *  results of fused steps, if it may be: those that were skipped have not unscaled gradients. */
+bool GradScaler::any_unscaled(const Optimizer& optimizer) {
+  const auto is_marked = [](const Slot& slot) { return is_unscaled(gradient_scale(slot.param)); };
+  if (!any_slot(optimizer, is_marked)) return false;
   for (const auto& state : optimizers_) {
     const std::optional<StepResult> result = std::exchange(state->fused_result, {});
     if (!result || !state->optimizer()) continue;
@@ -156,6 +153,7 @@ void GradScaler::find_unscaled() {
       restore_gradient(slot.param, slot.param.grad(), unscaled ? mark : GradientMark{});
     }
   }
+  return any_slot(optimizer, is_marked);
 }
 
 /** Throws if gradients are to be unscaled, and backward() ran since the last update, but not from a
@@ -196,7 +194,7 @@ void GradScaler::examine(AmpOptimizerState& state, bool unscales) {
   const NoGradNoCasts plain_ops;
   const Optimizer& optimizer = *state.optimizer();
   state.reached = passes_->scaled;
-  if (any_unscaled(optimizer)) find_unscaled();
+  (void)any_unscaled(optimizer);  // so that the marks are known
   std::vector<AxpbyTensors> sums = gradients_of(
       optimizer, state.index, unscales ? "GradScaler.unscale_" : "GradScaler.step", unscales);
   const std::shared_ptr<AmpOptimizerState> self = state.shared_from_this();
@@ -242,7 +240,6 @@ StepResult GradScaler::step(Optimizer& optimizer, const optim::StepOptions& opti
     require_no_later_backward(op, state);
   else
     require_backward(op, optimizer);
-  if (!state.unscaled && any_unscaled(optimizer)) find_unscaled();
   const bool fused = !state.unscaled && optimizer.unscales_itself() && !any_unscaled(optimizer);
   if (!state.unscaled) examine(state, !fused);
   state.unscaled = !fused;  // if the step throws, the next must not unscale again
@@ -293,8 +290,7 @@ void GradScaler::update() {
   bool any = false;
   for (AmpOptimizerState* const state : used) {
     any = any || state->had_gradients;
-    scaler_->finish_step(state->found_inf,
-                         {.notes = true, .completes = state == used.back(), .any = any});
+    scaler_->add(state->found_inf, state == used.back(), any);
   }
   end_iteration(false);
 }

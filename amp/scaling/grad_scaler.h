@@ -134,7 +134,7 @@ class MZ_API GradScaler {
   void end_iteration(bool drops_overflows);
   void require_scaled(std::string_view op) const;
   AmpOptimizerState& state_of(std::string_view op, optim::Optimizer& optimizer);
-  void find_unscaled();
+  bool any_unscaled(const optim::Optimizer& optimizer);
   void require_backward(std::string_view op, const optim::Optimizer& optimizer) const;
   void require_no_later_backward(std::string_view op, const AmpOptimizerState& state) const;
   void examine(AmpOptimizerState& state, bool unscales);

@@ -264,6 +264,7 @@ void AmpOptimizerState::require_stepped(std::string_view op) {
 
 std::optional<StepResult> AmpOptimizerState::before_step(Optimizer& optimizer, FoundInf& of_step) {
   lent_.clear();
+  end_ = {};
   if (!core->enabled()) return std::nullopt;
   if (stored_error) std::rethrow_exception(std::exchange(stored_error, nullptr));
   require_unscaled(str(optimizer.type_name(), ".step"));
@@ -287,11 +288,7 @@ Tensor AmpOptimizerState::low_copy(const Tensor& param) {
 
 void AmpOptimizerState::before_end(optim::StepEnd& end) {
   if (raised_by) raised_by->add_to(end, found_inf);
-}
-
-void AmpOptimizerState::after_end(const optim::StepEnd& end) {
-  scaler = std::exchange(raised_by, nullptr);
-  scaler->ended(end);
+  end_ = end;
 }
 
 void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& result) {
@@ -300,7 +297,10 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
   unscaled = false;
   if (raised_by) {
     scaler = std::exchange(raised_by, nullptr);
-    scaler->finish_step(found_inf);
+    if (end_.resets)
+      scaler->ended(end_);
+    else
+      scaler->finish_step(found_inf);
   }
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }
@@ -365,15 +365,6 @@ void AmpOptimizerState::skips_found(Optimizer& optimizer, std::int64_t skips,
                          .hint = divergence_hint(scaler->losses.nonfinite_run())});
 }
 
-const FoundInf& AmpOptimizerState::flag_on(Device device) {
-  if (raised_by) raised_by->finish_pending();
-  return move_to(device, found_inf);
-}
-
-void AmpOptimizerState::depend_on_flag(LossScaler& of_loss) {
-  if (!raised_by && (found_inf.word.device() != cpu || found_inf.raised())) raised_by = &of_loss;
-}
-
 // ---- other hooks --------------------------------------------------------------------------------
 
 void AmpOptimizerState::forget_gradients() {
@@ -393,12 +384,6 @@ void AmpOptimizerState::after_zero_grad(Optimizer& optimizer) {
   forget_gradients();
 }
 
-void AmpOptimizerState::forget_iteration() {
-  if (std::exchange(raised_by, nullptr)) found_inf.reset();
-  stored_error = nullptr;
-  optimizer()->zero_grad();
-}
-
 void AmpOptimizerState::require_own(std::string_view op, const SessionCore* core,
                                     std::span<const Slot> slots,
                                     const std::function<std::string(const Tensor&)>& name_of) {
@@ -416,24 +401,19 @@ void AmpOptimizerState::require_own(std::string_view op, const SessionCore* core
   }
 }
 
-void AmpOptimizerState::hold(std::span<Slot> slots) {
-  if (!core->enabled()) return;
-  for (const Slot& slot : slots) {
-    GradState& state = grad_state(slot.param);
-    state.session = core.get();
-    ++state.session_holders;
-  }
-}
-
 void AmpOptimizerState::before_add(Optimizer&, std::span<Slot> slots) {
   if (!core->enabled()) return;
   require_own("add_param_group", core.get(), slots,
               [&](const Tensor& param) { return core->name_of(param); });
   MasterChanges changes(core->masters);
   create_masters(*core, slots, changes);
-  for (const Slot& slot : slots) (void)grad_state(slot.param);  // hold() must not allocate
+  for (const Slot& slot : slots) (void)grad_state(slot.param);  // below nothing may allocate
   changes.commit();
-  hold(slots);
+  for (const Slot& slot : slots) {
+    GradState& state = grad_state(slot.param);
+    state.session = core.get();
+    ++state.session_holders;
+  }
 }
 
 /** Updates the masters of 16-bit parameters that the program has written to, as a step does. */

@@ -163,8 +163,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   static void require_own(std::string_view op, const SessionCore* core,
                           std::span<const optim::Slot> slots,
                           const std::function<std::string(const Tensor&)>& name_of);
-  /** Records that an optimizer of this session holds the parameters. */
-  void hold(std::span<optim::Slot> slots);
 
   /** Returns a text such as "loss 0 times 65536" about the pending gradients. */
   std::string pending_text() const;
@@ -172,12 +170,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   void refresh_pending();
   /** Discards the earlier gradients of the optimizer's parameters. */
   void forget_earlier();
-  /** Completes the check of the loss that may have raised the flag, so that another loss can raise
-   *  it, and moves the flag to a device. */
-  const optim::FoundInf& flag_on(Device device);
-  /** Makes the next step depend on the flag, for an overflow in a loss. Reads a flag on the CPU:
-   *  does nothing if it is not raised. */
-  void depend_on_flag(LossScaler& of_loss);
   /** Throws unless the gradients have been unscaled, those of parameters that other optimizers of
    *  the session share too. Errors: StateError. */
   void require_unscaled(std::string_view op);
@@ -187,9 +179,6 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   /** Throws if gradients, an error or a skip are pending for a step. Waits for the device. Errors:
    *  StateError that says how to finish the iteration. */
   void require_stepped(std::string_view op);
-  /** Drops all state that is pending for a step: scaled gradients, a skip, an error. */
-  void forget_iteration();
-
   // ---- optim::OptimizerHooks --------------------------------------------------------------------
   /** Refuses gradients that are still scaled, sets the flag, and brings masters up to date. */
   std::optional<optim::StepResult> before_step(optim::Optimizer& optimizer,
@@ -197,11 +186,10 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   Tensor low_copy(const Tensor& param) override;
   /** Lets the update complete the check that the step has waited for, and reset the flag. */
   void before_end(optim::StepEnd& end) override;
-  void after_end(const optim::StepEnd& end) override;
   /** Completes the check and resets the flag, unless the update has. */
   void after_step(optim::Optimizer& optimizer, const optim::StepResult& result) override;
   void after_zero_grad(optim::Optimizer& optimizer) override;
-  /** Makes masters of new parameters; refuses those of other sessions. */
+  /** Makes masters of new parameters, which belong to the session then; refuses those of others. */
   void before_add(optim::Optimizer& optimizer, std::span<optim::Slot> slots) override;
   void before_replay(optim::Optimizer& optimizer) override;
   void capture_abandoned(optim::Optimizer& optimizer) noexcept override;
@@ -217,6 +205,7 @@ class MZ_API AmpOptimizerState final : public optim::OptimizerHooks,
   void watch_gradients(std::optional<bool> finite_losses);
 
   std::vector<Tensor> lent_;  // parameters whose casts the running step writes
+  optim::StepEnd end_;        // what the update of the running step does
   GradientWatch watch_;
 };
 

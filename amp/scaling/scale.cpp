@@ -221,7 +221,7 @@ ScaleValue LossScaler::on(Device device) {
   move_to(device);
   follow_host();
   if (!use_) use_ = std::make_shared<char>();
-  return {.scaler = this, .on_device = scale64_, .version = version_};
+  return {.scaler = this, .on_device = scale64_, .version = version_, .use = use_};
 }
 
 Tensor LossScaler::times(const Tensor& x) {
@@ -271,29 +271,35 @@ void LossScaler::defer(const optim::FoundInf& found_inf) {
   if (device_ == cpu) finish_pending();
 }
 
-void LossScaler::finish_pending() {
+void LossScaler::finish_pending(bool resets) {
   if (!pending_.word.defined()) return;
-  run({.end = {.notes = true, .completes = true, .any = true}}, std::exchange(pending_, {}));
+  run({.end = {.resets = resets, .completes = true, .any = true}}, std::exchange(pending_, {}));
 }
 
-void LossScaler::finish_step(optim::FoundInf& found_inf, optim::StepEnd end) {
+void LossScaler::add(optim::FoundInf& found_inf, bool completes, bool any) {
   if (found_inf.word.defined()) amp::move_to(device_, found_inf);
-  if (is_pending(found_inf)) end.notes = end.completes = end.any = true;
-  end.resets = true;
-  run({.end = end}, found_inf);
+  run({.end = {.resets = true, .completes = completes, .any = any}}, found_inf);
+}
+
+void LossScaler::finish_step(const optim::FoundInf& found_inf) {
+  if (is_pending(found_inf))
+    finish_pending(true);
+  else
+    found_inf.reset();
 }
 
 void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
   const bool completes = is_pending(found_inf);
-  if (device_ == cpu || found_inf.word.device() != device_ || found_inf.data() != end.found_inf ||
+  if (found_inf.word.device() != device_ || found_inf.data() != end.found_inf ||
       (completes && use_.use_count() > 1))
     return;
-  end.notes = end.completes = end.any = completes;
   end.resets = true;
-  attach(end);
+  end.completes = end.any = completes;
+  if (completes) attach(end);
 }
 
 void LossScaler::ended(const optim::StepEnd& end) {
+  if (!end.scale) return;  // only the flag was reset
   if (end.completes) {
     ++version_;
     use_.reset();

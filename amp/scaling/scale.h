@@ -76,10 +76,11 @@ class LossScaler;
 
 /** The value of a loss scale at one time. */
 struct ScaleValue {
-  LossScaler* scaler = nullptr;  // whose scale it is
-  double on_host = 1;            // the scale
-  Tensor on_device = {};         // f64, one element; if defined, it replaces on_host
-  std::int64_t version = 0;      // changes whenever the scale may change
+  LossScaler* scaler = nullptr;    // whose scale it is
+  double on_host = 1;              // the scale
+  Tensor on_device = {};           // f64, one element; if defined, it replaces on_host
+  std::int64_t version = 0;        // changes whenever the scale may change
+  std::shared_ptr<void> use = {};  // as long as it is held, no check changes on_device
 
   /** Returns the scale. Waits for the device if it is there. */
   double value() const { return on_device.defined() ? on_device.item<double>() : on_host; }
@@ -170,19 +171,18 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Completes the check of a flag beside the scale: on the CPU at once, on a device with
    *  finish_step() or before the scale is read. */
   void defer(const optim::FoundInf& found_inf);
-  /** Completes the check of a flag given to defer(), if it is pending. */
-  void finish_pending();
-  /** Completes the check of an optimizer's flag if that is pending, adds the flag to the check in
-   *  progress as `end` says, and resets it, after a step. Moves the flag to the scale's device. */
-  void finish_step(optim::FoundInf& found_inf, optim::StepEnd end = {});
+  /** Completes the check of a flag given to defer(), if it is pending; then `resets` the flag. */
+  void finish_pending(bool resets = false);
+  /** Adds a flag, which it moves to the scale's device, to the check in progress, and resets it.
+   *  `completes` that check, of gradients if there were `any`. */
+  void add(optim::FoundInf& found_inf, bool completes, bool any);
+  /** Resets an optimizer's flag after a step, and completes its check if that is pending. */
+  void finish_step(const optim::FoundInf& found_inf);
   /** Adds to the end of a step on a device what finish_step() does for its flag, so that the update
    *  can do it. Adds nothing if the scale is elsewhere, or if a scope uses its memory. */
   void add_to(optim::StepEnd& end, const optim::FoundInf& found_inf);
   /** Called after the update has done what add_to() added. */
   void ended(const optim::StepEnd& end);
-  /** Returns what a scope that uses the present scale holds: until all have released it, checks do
-   *  not change the memory that on() returned. */
-  std::shared_ptr<void> use() const { return use_; }
 
  private:
   void before_replay() override { send(); }
@@ -197,15 +197,15 @@ class MZ_API LossScaler final : public CaptureParticipant,
   bool is_pending(const optim::FoundInf& found_inf) const;
   void attach(optim::StepEnd& end);
 
-  ScaleState state_;          // on the CPU the scale itself, else the host's copy
-  Device device_ = cpu;       // of the scale
-  Tensor memory_;             // a ScaleState on the device
-  Tensor scale32_, scale64_;  // the scale on the device, for ops and kernels
-  bool sent_ = false;         // the device's state is as new as the host's, or newer
-  bool ahead_ = false;        // the device's state is newer
-  optim::FoundInf pending_;   // the flag of a check that is not completed yet
-  std::int64_t version_ = 0;  // changes whenever the scale may change
-  std::shared_ptr<void> use_;
+  ScaleState state_;           // on the CPU the scale itself, else the host's copy
+  Device device_ = cpu;        // of the scale
+  Tensor memory_;              // a ScaleState on the device
+  Tensor scale32_, scale64_;   // the scale on the device, for ops and kernels
+  bool sent_ = false;          // the device's state is as new as the host's, or newer
+  bool ahead_ = false;         // the device's state is newer
+  optim::FoundInf pending_;    // the flag of a check that is not completed yet
+  std::int64_t version_ = 0;   // changes whenever the scale may change
+  std::shared_ptr<void> use_;  // ScaleValue::use
   std::vector<ScaleEvent> events_;
 };
 

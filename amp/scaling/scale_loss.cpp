@@ -96,27 +96,23 @@ template <class F> void each_param(const States& states, const F& f) {
   }
 }
 
-/** Returns true if a scope that is open in the session will unscale the gradient of a parameter or
- *  master. */
-bool will_unscale(const SessionCore& core, const Tensor& leaf) {
-  return std::any_of(core.optimizers.begin(), core.optimizers.end(),
-                     [&](const auto* state) { return state->in_scope && state->holds(leaf); });
-}
-
 /** Of the open scopes and the GradScalers of this thread. */
 thread_local std::vector<std::weak_ptr<ScaledPasses>> scaled_here;
 
 /** Called with each parameter or master whose gradient is clipped. Throws if it is still scaled in
  *  an open scope; logs once for each GradScaler that has not unscaled it. Errors: StateError. */
 void check_clipped(std::string_view op, const Tensor& leaf) {
-  for (const auto& scaled : scaled_here)
-    if (const auto passes = scaled.lock();
-        passes && passes->core && will_unscale(*passes->core, leaf))
-      fail<StateError>(op, {.what = "gradients are still scaled: a scale_loss scope is open",
-                            .got = str("the gradient of ", leaf),
-                            .expected = "a call between the end of scale_loss and the step",
-                            .hint = "clip after the body of scale_loss, or within the step: "
-                                    "optimizer.step({.max_norm = ...})"});
+  for (const auto& scaled : scaled_here) {
+    const auto passes = scaled.lock();
+    if (!passes || !passes->core) continue;
+    for (const AmpOptimizerState* const state : passes->core->optimizers)
+      if (state->in_scope && state->holds(leaf))
+        fail<StateError>(op, {.what = "gradients are still scaled: a scale_loss scope is open",
+                              .got = str("the gradient of ", leaf),
+                              .expected = "a call between the end of scale_loss and the step",
+                              .hint = "clip after the body of scale_loss, or within the step: "
+                                      "optimizer.step({.max_norm = ...})"});
+  }
   if (!leaf.grad().defined() || gradient_scale(leaf) != GradientScale::plain) return;
   const auto unscaled = std::erase_if(scaled_here, [](const auto& scaled) {
     const auto passes = scaled.lock();
@@ -235,34 +231,24 @@ void ScaledLoss::enter(const Tensor& unscaled) {
       state->finite_losses = state->finite_losses.value_or(true) && !scaler().losses.is_nonfinite();
   }
   core_->open_loss = options_.loss_id;
-  use_ = scaler().use();
   if (multiplies || core_->options.masters()) watch_clipping(passes_);
 }
 
-namespace {
-
-/** Returns true if a backward pass may have added to a parameter's gradient since a scope over its
- *  optimizer was opened. */
-bool any_new_gradient(const States& states) {
-  return std::any_of(states.begin(), states.end(), [](const auto& state) {
-    return any_slot(*state->optimizer(), [](const Slot& slot) {
-      return slot.param.grad().defined() && (gradient_scale(slot.param) != GradientScale::delayed ||
-                                             written_since_mark(slot.param));
-    });
-  });
-}
-
-}  // namespace
-
-/** Throws if backward() ran, but not from the scaled loss. Errors: StateError. */
+/** Throws if backward() ran and may have added to a gradient, but not from the scaled loss. Errors:
+ *  StateError. */
 void ScaledLoss::require_backward() const {
-  if (!passes_ || !passes_->missed() || !any_new_gradient(states_)) return;
-  fail<StateError>(
-      kOp, {.what = "backward ran, but not from the scaled loss",
-            .got = str("gradients that are not multiplied by the loss scale ", scale_.value()),
-            .expected = "backward() of the tensor that the body gets, or of "
-                        "scope.loss()",
-            .hint = "write scaled.backward() instead of loss.backward()"});
+  if (!passes_ || !passes_->missed()) return;
+  each_param(states_, [&](const AmpOptimizerState&, const Slot& slot, std::uint32_t) {
+    if (!slot.param.grad().defined() ||
+        (gradient_scale(slot.param) == GradientScale::delayed && !written_since_mark(slot.param)))
+      return;
+    fail<StateError>(
+        kOp, {.what = "backward ran, but not from the scaled loss",
+              .got = str("gradients that are not multiplied by the loss scale ", scale_.value()),
+              .expected = "backward() of the tensor that the body gets, or of "
+                          "scope.loss()",
+              .hint = "write scaled.backward() instead of loss.backward()"});
+  });
 }
 
 // ---- new gradients ------------------------------------------------------------------------------
@@ -405,13 +391,13 @@ void ScaledLoss::unscale_gradients(const FoundInf& found_inf, bool own) {
   // A scale on a device stays until the step only if that completes the check.
   if (!scale_.on_device.defined() || (own && stays_in_f32(scaler().rule())))
     late = std::make_shared<optim::LateGradients>(device, scale_.inverse(device), scale_.on_device,
-                                                  use_);
+                                                  scale_.use);
   // One that cannot stay scaled would make two passes of one.
   for (const auto& state : states_)
     if (late && any_slot(*state->optimizer(),
                          [&](const Slot& slot) { return !can_stay_scaled(*core_, slot, *late); }))
       late = nullptr;
-  use_.reset();
+  scale_.use.reset();
   std::vector<AxpbyTensors> items;
   const std::vector<ScopeGradient> results = collect(states_, scale_, items, late.get());
   if (late)
@@ -441,7 +427,7 @@ void complete_check(LossScaler& scaler, const std::vector<FoundInf>& flags,
                     const FoundInf& found_inf) {
   std::size_t done = 0;
   do {
-    optim::StepCall part{.end = {.notes = true}};
+    optim::StepCall part;
     for (auto*& raised : part.raised)
       if (done < flags.size()) raised = flags[done++].data();
     part.end.resets = part.end.completes = part.end.any = done == flags.size();
@@ -465,7 +451,10 @@ void ScaledLoss::unscale_and_check() {
   scaler().move_to(device);
   const bool own = states_.size() == 1 && !states_[0]->raised_by;
   std::vector<FoundInf> flags;  // of the optimizers, raised after an overflow
-  for (const auto& state : states_) flags.push_back(state->flag_on(device));
+  for (const auto& state : states_) {
+    if (state->raised_by) state->raised_by->finish_pending();  // another loss can raise it then
+    flags.push_back(move_to(device, state->found_inf));
+  }
   const FoundInf found_inf = own ? flags[0] : move_to(device, scaler().scope_found_inf);
   unscale_gradients(found_inf, own);
   agree(receivers_of(states_), scaler(), found_inf);
@@ -473,7 +462,9 @@ void ScaledLoss::unscale_and_check() {
     scaler().defer(found_inf);
   else
     complete_check(scaler(), flags, found_inf);
-  for (const auto& state : states_) state->depend_on_flag(scaler());
+  for (const auto& state : states_)
+    if (!state->raised_by && (device != cpu || state->found_inf.raised()))
+      state->raised_by = &scaler();
 }
 
 void ScaledLoss::close() {
@@ -485,6 +476,7 @@ void ScaledLoss::close() {
     if (!inert_ && options_.delay_unscale) {
       // The gradients stay scaled, for a later scope of this loss and scale.
       if (scale_.on_device.defined()) scale_.on_device = scale_.on_device.clone();
+      scale_.use.reset();
       each_param(states_, [](const AmpOptimizerState& state, const Slot& slot, std::uint32_t) {
         mark_gradient(slot.param, GradientScale::delayed);
         restore(*state.core, slot.param);
@@ -519,7 +511,7 @@ void ScaledLoss::abandon() {
 
 void ScaledLoss::leave() {
   for (const auto& state : states_) state->in_scope = false;
-  use_.reset();
+  scale_.use.reset();
   --core_->open_scopes;
   core_->cache.end_round();
   passes_ = nullptr;  // a backward pass from the loss is refused from here on
@@ -594,7 +586,11 @@ void SessionCore::require_between_iterations(std::string_view op) const {
 
 void SessionCore::forget_iteration() {
   for (const auto& scaler : scalers) (void)scaler->state();  // completes its check
-  for (AmpOptimizerState* state : optimizers) state->forget_iteration();
+  for (AmpOptimizerState* const state : optimizers) {
+    if (std::exchange(state->raised_by, nullptr)) state->found_inf.reset();
+    state->stored_error = nullptr;
+    state->optimizer()->zero_grad();
+  }
 }
 
 }  // namespace mezzo::amp

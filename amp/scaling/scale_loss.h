@@ -75,7 +75,6 @@ class MZ_API ScaledLoss {
   ScaleValue scale_ = {};  // as it was when the scope was opened
   Tensor loss_ = {};
   std::shared_ptr<ScaledPasses> passes_;  // null if disabled
-  std::shared_ptr<void> use_;             // of the scale: held until no gradient depends on it
   bool inert_ = true;                     // nothing to unscale and nothing to check
   int exceptions_;                        // in flight when the scope was opened
 };

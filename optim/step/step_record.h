@@ -248,10 +248,9 @@ struct StepEnd {
   StepRecord* record = nullptr;        // counts the step; may be null
   std::int64_t limit = 0;              // of consecutive skips; 0: no limit
   NonfiniteWord* found_inf = nullptr;  // not kAllFinite: the step was skipped; may be null
-  ScaleState* scale = nullptr;         // may be null
+  ScaleState* scale = nullptr;         // adds the flag to its check in progress; may be null
   float* scale32 = nullptr;            // receives the scale as f32; may be null
   double* scale64 = nullptr;           // receives the scale as f64; may be null
-  bool notes = false;                  // adds the flag to the check in progress
   bool resets = false;                 // resets the flag afterwards
   bool completes = false;              // completes the check: updates the scale
   bool any = false;                    // the completed check has gradients
@@ -262,7 +261,7 @@ struct StepEnd {
   MZ_HD void run() const {
     const NonfiniteWord word = found_inf ? *found_inf : kAllFinite;
     if (record) record->note(word != kAllFinite, limit);
-    if (notes && word > scale->first) scale->first = word;
+    if (scale && word > scale->first) scale->first = word;
     if (resets && found_inf) *found_inf = kAllFinite;
     if (!completes) return;
     scale->complete(any);
