@@ -259,7 +259,8 @@ class MZ_API Optimizer {
   virtual std::span<const StateSpec> states() const = 0;
   /** Returns which states the group's options need: bit i is set for states()[i]. */
   virtual unsigned kept_states(std::size_t group) const = 0;
-  /** Updates the parameters and their states; runs no hooks and counts no steps. */
+  /** Updates the parameters and their states; runs no hooks. On a device the last pass has to get
+   *  call.end, which counts the step; earlier ones must not. */
   virtual void update(std::span<const ParamUpdate> updates, const UpdateCall& call) = 0;
   /** Returns the betas of a group's bias-corrected running means; {0, 0} without correction. */
   virtual std::pair<double, double> corrected_betas(std::size_t group) const = 0;

@@ -66,7 +66,8 @@ template <class Rule> class OptimizerOf : public Optimizer {
   unsigned kept_states(std::size_t group) const final;
   /** Returns the option betas; {0, 0} if the rule has none or the group has bias_correction off. */
   std::pair<double, double> corrected_betas(std::size_t group) const final;
-  /** Calls Rule::run if the rule has several passes, else applies Rule::Update in one. */
+  /** Calls Rule::run if the rule has several passes, of which only the last gets call.end; else
+   *  applies Rule::Update in one. */
   void update(std::span<const ParamUpdate> updates, const UpdateCall& call) final;
   /** Visits Rule::fields, then calls Rule::check. */
   void visit_options(std::size_t group, const OptionVisitor& visit, bool apply) final;

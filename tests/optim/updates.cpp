@@ -192,6 +192,20 @@ TEST_CASE("the lists of a kernel must agree") {
   CHECK_THROWS_AS(optim::axpby({&integers, 1}, 1, 1), DtypeError);
 }
 
+TEST_CASE("axpby multiplies x of each item by its factor, and only checks x without a result") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor x = tensor({1.0, -2.0}), y = tensor({10.0, 20.0}), plain = zeros({2}),
+               scaled = zeros({2});
+  const std::vector<optim::AxpbyTensors> items{
+      {x, y, plain}, {x, y, scaled, 1, 0.25}, {tensor({1, inf}), {}, {}, 5, 3}};
+  const auto found = optim::FoundInf::reset_on(cpu);
+  optim::axpby(items, 2, 1, found);
+  CHECK(plain.to_vector<double>() == std::vector<double>{12, 16});
+  CHECK(scaled.to_vector<double>() == std::vector<double>{10.5, 19});
+  CHECK(optim::number_of(found.location()) == 5);
+  CHECK(optim::element_of(found.location()) == 1);
+}
+
 TEST_CASE("axpby writes all elements and reports non-finite ones") {
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor x = tensor({1, inf, 3}, {.dtype = f16}), y = tensor({1, 1, std::nan("")}),
