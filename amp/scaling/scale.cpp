@@ -257,12 +257,13 @@ void LossScaler::attach(optim::StepEnd& end) {
   end.scale64 = scale64_.data<double>();
 }
 
-void LossScaler::run(optim::StepCall call, const optim::FoundInf& found_inf) {
+void LossScaler::run(optim::StepEnd end, const optim::FoundInf& found_inf,
+                     std::span<optim::NonfiniteWord* const> raised) {
   const ScaleState former = state_;
-  call.end.found_inf = found_inf.data();
-  attach(call.end);
-  optim::step_kernel(device_.kind)(call, device_);
-  ended(call.end);
+  end.found_inf = found_inf.data();
+  attach(end);
+  optim::end_kernel(device_.kind)(end, raised, device_);
+  ended(end);
   if (device_ == cpu) note_change(former);
 }
 
@@ -273,12 +274,12 @@ void LossScaler::defer(const optim::FoundInf& found_inf) {
 
 void LossScaler::finish_pending(bool resets) {
   if (!pending_.word.defined()) return;
-  run({.end = {.resets = resets, .completes = true, .any = true}}, std::exchange(pending_, {}));
+  run({.resets = resets, .completes = true, .any = true}, std::exchange(pending_, {}));
 }
 
 void LossScaler::add(optim::FoundInf& found_inf, bool completes, bool any) {
   if (found_inf.word.defined()) amp::move_to(device_, found_inf);
-  run({.end = {.resets = true, .completes = completes, .any = any}}, found_inf);
+  run({.resets = true, .completes = completes, .any = any}, found_inf);
 }
 
 void LossScaler::finish_step(const optim::FoundInf& found_inf) {

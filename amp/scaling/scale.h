@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -165,9 +166,11 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Completes a pending check and moves the scale to the memory of a device. Errors:
    *  OutOfMemory. */
   void move_to(Device device);
-  /** Runs a call on the scale and a flag, both on one device. Errors: CudaError; Unsupported if it
-   *  changes a scale in a captured step that another open scope uses. */
-  void run(optim::StepCall call, const optim::FoundInf& found_inf);
+  /** Does `end` with the scale and a flag, both on one device, after raising the flags `raised` to
+   *  that one. Errors: CudaError; Unsupported if it changes a scale in a captured step that another
+   *  open scope uses. */
+  void run(optim::StepEnd end, const optim::FoundInf& found_inf,
+           std::span<optim::NonfiniteWord* const> raised = {});
   /** Completes the check of a flag beside the scale: on the CPU at once, on a device with
    *  finish_step() or before the scale is read. */
   void defer(const optim::FoundInf& found_inf);

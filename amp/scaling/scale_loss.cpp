@@ -419,24 +419,6 @@ void ScaledLoss::unscale_gradients(const FoundInf& found_inf, bool own) {
   set_gradients(states_, results);
 }
 
-namespace {
-
-/** Completes the check of `found_inf`, raises the flags if it is raised, and resets it: in several
- *  calls if one cannot raise all. */
-void complete_check(LossScaler& scaler, const std::vector<FoundInf>& flags,
-                    const FoundInf& found_inf) {
-  std::size_t done = 0;
-  do {
-    optim::StepCall part;
-    for (auto*& raised : part.raised)
-      if (done < flags.size()) raised = flags[done++].data();
-    part.end.resets = part.end.completes = part.end.any = done == flags.size();
-    scaler.run(part, found_inf);
-  } while (done < flags.size());
-}
-
-}  // namespace
-
 /** Unscales the gradients, updates the scale and makes the next steps depend on the overflow flag,
  *  which stays where the loss is. If the scope has one optimizer, its own flag is used, and on a
  *  device the check is completed with its step, in one kernel call. */
@@ -450,18 +432,19 @@ void ScaledLoss::unscale_and_check() {
   const Device device = loss_.device();
   scaler().move_to(device);
   const bool own = states_.size() == 1 && !states_[0]->raised_by;
-  std::vector<FoundInf> flags;  // of the optimizers, raised after an overflow
+  std::vector<optim::NonfiniteWord*> flags;  // of the optimizers, raised after an overflow
   for (const auto& state : states_) {
     if (state->raised_by) state->raised_by->finish_pending();  // another loss can raise it then
-    flags.push_back(move_to(device, state->found_inf));
+    flags.push_back(move_to(device, state->found_inf).data());
   }
-  const FoundInf found_inf = own ? flags[0] : move_to(device, scaler().scope_found_inf);
+  const FoundInf found_inf =
+      own ? states_[0]->found_inf : move_to(device, scaler().scope_found_inf);
   unscale_gradients(found_inf, own);
   agree(receivers_of(states_), scaler(), found_inf);
   if (own)
     scaler().defer(found_inf);
   else
-    complete_check(scaler(), flags, found_inf);
+    scaler().run({.resets = true, .completes = true, .any = true}, found_inf, flags);
   for (const auto& state : states_)
     if (!state->raised_by && (device != cpu || state->found_inf.raised()))
       state->raised_by = &scaler();

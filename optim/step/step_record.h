@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -257,6 +258,10 @@ struct StepEnd {
 
   /** Returns true if the step is skipped. */
   MZ_HD bool skips() const { return found_inf && *found_inf != kAllFinite; }
+  /** Raises another flag to this one. For one thread. */
+  MZ_HD void raise(NonfiniteWord* flag) const {
+    if (*found_inf > *flag) *flag = *found_inf;
+  }
   /** Counts the step and updates the scale. For one thread. */
   MZ_HD void run() const {
     const NonfiniteWord word = found_inf ? *found_inf : kAllFinite;
@@ -270,25 +275,11 @@ struct StepEnd {
   }
 };
 
-/** A kernel call for an end that is not part of an update: of checks without a step, or whose step
- *  was skipped by the host. */
-struct StepCall {
-  static constexpr int kMostRaised = 8;  // flags that one call can raise
-
-  StepEnd end = {};
-  NonfiniteWord* raised[kMostRaised] = {};  // flags to raise if that of `end` is; may be null
-
-  /** Raises the flags and does `end`. For one thread. */
-  MZ_HD void run() const {
-    for (NonfiniteWord* const flag : raised)
-      if (flag && end.found_inf && *end.found_inf > *flag) *flag = *end.found_inf;
-    end.run();
-  }
-};
-
-/** Runs a call on a device. */
-using StepKernel = void (*)(const StepCall& call, Device device);
+/** Raises `raised` to the flag of `end`, then does `end`, on a device: for ends that are no part of
+ *  an update. */
+using EndKernel = void (*)(const StepEnd& end, std::span<NonfiniteWord* const> raised,
+                           Device device);
 /** Returns the kernel of a kind of device, for use or registration. */
-MZ_API StepKernel& step_kernel(DeviceKind kind);
+MZ_API EndKernel& end_kernel(DeviceKind kind);
 
 }  // namespace mezzo::optim

@@ -8,9 +8,12 @@
 
 namespace mezzo::optim {
 
-StepKernel& step_kernel(DeviceKind kind) {
-  static std::array<StepKernel, kNumDeviceKinds> kernels{
-      [](const StepCall& call, Device) { call.run(); }};
+EndKernel& end_kernel(DeviceKind kind) {
+  static std::array<EndKernel, kNumDeviceKinds> kernels{
+      [](const StepEnd& end, std::span<NonfiniteWord* const> raised, Device) {
+        for (NonfiniteWord* const flag : raised) end.raise(flag);
+        end.run();
+      }};
   return kernels[static_cast<std::size_t>(kind)];
 }
 
