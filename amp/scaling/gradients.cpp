@@ -297,10 +297,7 @@ void AmpOptimizerState::after_step(Optimizer& optimizer, const StepResult& resul
   unscaled = false;
   if (raised_by) {
     scaler = std::exchange(raised_by, nullptr);
-    if (end_.resets)
-      scaler->ended(end_);
-    else
-      scaler->finish_step(found_inf);
+    scaler->finish_step(found_inf, end_);
   }
   if (!result.is_known() || result == StepResult::stepped) masters_in_step(*core, optimizer);
 }

@@ -257,6 +257,16 @@ void LossScaler::attach(optim::StepEnd& end) {
   end.scale64 = scale64_.data<double>();
 }
 
+/** Notes that a kernel has done the end of a step, which had the scale. */
+void LossScaler::ended(const optim::StepEnd& end) {
+  if (end.completes) {
+    ++version_;
+    use_.reset();
+  }
+  if (pending_.data() == end.found_inf) pending_ = {};
+  if (device_ != cpu && !Capture::current()) ahead_ = true;
+}
+
 void LossScaler::run(optim::StepEnd end, const optim::FoundInf& found_inf,
                      std::span<optim::NonfiniteWord* const> raised) {
   const ScaleState former = state_;
@@ -282,13 +292,6 @@ void LossScaler::add(optim::FoundInf& found_inf, bool completes, bool any) {
   run({.resets = true, .completes = completes, .any = any}, found_inf);
 }
 
-void LossScaler::finish_step(const optim::FoundInf& found_inf) {
-  if (is_pending(found_inf))
-    finish_pending(true);
-  else
-    found_inf.reset();
-}
-
 void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
   const bool completes = is_pending(found_inf);
   if (found_inf.word.device() != device_ || found_inf.data() != end.found_inf ||
@@ -299,14 +302,13 @@ void LossScaler::add_to(optim::StepEnd& end, const optim::FoundInf& found_inf) {
   if (completes) attach(end);
 }
 
-void LossScaler::ended(const optim::StepEnd& end) {
-  if (!end.scale) return;  // only the flag was reset
-  if (end.completes) {
-    ++version_;
-    use_.reset();
-  }
-  if (pending_.data() == end.found_inf) pending_ = {};
-  if (device_ != cpu && !Capture::current()) ahead_ = true;
+void LossScaler::finish_step(const optim::FoundInf& found_inf, const optim::StepEnd& end) {
+  if (end.scale)
+    ended(end);
+  else if (is_pending(found_inf))
+    finish_pending(true);
+  else if (!end.resets)
+    found_inf.reset();
 }
 
 }  // namespace mezzo::amp

@@ -179,13 +179,11 @@ class MZ_API LossScaler final : public CaptureParticipant,
   /** Adds a flag, which it moves to the scale's device, to the check in progress, and resets it.
    *  `completes` that check, of gradients if there were `any`. */
   void add(optim::FoundInf& found_inf, bool completes, bool any);
-  /** Resets an optimizer's flag after a step, and completes its check if that is pending. */
-  void finish_step(const optim::FoundInf& found_inf);
-  /** Adds to the end of a step on a device what finish_step() does for its flag, so that the update
-   *  can do it. Adds nothing if the scale is elsewhere, or if a scope uses its memory. */
+  /** Has the update of a step on a device reset an optimizer's flag, and complete its check if that
+   *  is pending. Does nothing if the scale is elsewhere, or if a scope uses its memory. */
   void add_to(optim::StepEnd& end, const optim::FoundInf& found_inf);
-  /** Called after the update has done what add_to() added. */
-  void ended(const optim::StepEnd& end);
+  /** Does what add_to() has the update do, unless it has: `end` is what it did. */
+  void finish_step(const optim::FoundInf& found_inf, const optim::StepEnd& end);
 
  private:
   void before_replay() override { send(); }
@@ -199,6 +197,7 @@ class MZ_API LossScaler final : public CaptureParticipant,
   void allocate_scales(Device to);
   bool is_pending(const optim::FoundInf& found_inf) const;
   void attach(optim::StepEnd& end);
+  void ended(const optim::StepEnd& end);
 
   ScaleState state_;           // on the CPU the scale itself, else the host's copy
   Device device_ = cpu;        // of the scale
