@@ -448,34 +448,43 @@ Norms new_norms(std::size_t tensors, Device device) {
   return result;
 }
 
+Tensor workspace_for(PackedLists& packed) {
+  for (const PackedList& list : packed.lists())
+    if (const auto bytes = list_kernels(list.device.kind).norm_workspace) {
+      const CategoryScope category(MemoryCategory::workspace);
+      return empty_tensor({bytes(list.entries)}, DType::u8, list.device);
+    }
+  return {};
+}
+
+void run_norms(const PackedLists& packed, const NormOptions& options, const Norms& result,
+               const Tensor& workspace) {
+  packed.run([&](const PackedList& list) {
+    list_kernels(list.device.kind)
+        .norm(
+            list.entries,
+            {options.p, options.inv_scale, result.total.data<double>(), result.each.data<double>(),
+             options.found_inf.defined() ? options.found_inf.data<float>() : nullptr, list.device,
+             workspace.defined() ? workspace.raw_data() : nullptr});
+  });
+}
+
 }  // namespace
 
 std::pair<Norms, std::function<void()>> prepared_norms(std::span<const Tensor> tensors,
                                                        const NormOptions& options) {
   PackedLists packed = norm_lists(tensors, options);
   const Norms result = new_norms(tensors.size(), tensors.empty() ? cpu : tensors[0].device());
-  Tensor workspace;
-  for (const PackedList& list : packed.lists()) {
-    const auto bytes = list_kernels(list.device.kind).norm_workspace;
-    if (!bytes) continue;
-    const CategoryScope category(MemoryCategory::workspace);
-    workspace = empty_tensor({bytes(list.entries)}, DType::u8, list.device);
-  }
+  const Tensor workspace = workspace_for(packed);
   return {result, [packed = std::move(packed), options, result, workspace] {
-            packed.run([&](const PackedList& list) {
-              list_kernels(list.device.kind)
-                  .norm(list.entries,
-                        {options.p, options.inv_scale, result.total.data<double>(),
-                         result.each.data<double>(),
-                         options.found_inf.defined() ? options.found_inf.data<float>() : nullptr,
-                         list.device, workspace.defined() ? workspace.raw_data() : nullptr});
-            });
+            run_norms(packed, options, result, workspace);
           }};
 }
 
 Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
-  const auto [result, compute] = prepared_norms(tensors, options);
-  compute();
+  PackedLists packed = norm_lists(tensors, options);
+  const Norms result = new_norms(tensors.size(), tensors.empty() ? cpu : tensors[0].device());
+  run_norms(packed, options, result, workspace_for(packed));
   return result;
 }
 
