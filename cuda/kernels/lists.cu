@@ -38,7 +38,7 @@ std::vector<TensorListEntry> of_width(std::span<const TensorListEntry> items, bo
 
 // ---- axpby --------------------------------------------------------------------------------------
 
-using AxpbyItems = ItemList<Nothing, AxpbyCall>;
+template <std::size_t kArguments> using AxpbyItems = ItemList<Nothing, AxpbyCall, kArguments>;
 
 template <class C> __device__ inline bool finite(C x) { return x - x == 0; }
 
@@ -60,9 +60,9 @@ template <class C> struct FirstNonfinite {
   }
 };
 
-template <class C>
+template <class C, std::size_t kArguments>
 __global__ void __launch_bounds__(kListThreads)
-    axpby_kernel(const AxpbyItems __grid_constant__ list) {
+    axpby_kernel(const AxpbyItems<kArguments> __grid_constant__ list) {
   const AxpbyCall& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
@@ -100,10 +100,12 @@ void axpby(std::span<const TensorListEntry> items, const AxpbyCall& call) {
     return item.dtype[item.data[kOut] ? kOut : kX] == DType::f64;
   };
   for (const bool wide : {false, true})
-    for_lists(of_width(items, wide, is_wide), call, [&](const AxpbyItems& list, bool) {
-      launch(wide ? &axpby_kernel<double> : &axpby_kernel<float>,
-             {.blocks = list.blocks, .threads = kListThreads}, current_stream(call.device), list);
-    });
+    for_lists(of_width(items, wide, is_wide), call,
+              [&]<std::size_t kArguments>(const AxpbyItems<kArguments>& list, bool) {
+                launch(wide ? &axpby_kernel<double, kArguments> : &axpby_kernel<float, kArguments>,
+                       {.blocks = list.blocks, .threads = kListThreads},
+                       current_stream(call.device), list);
+              });
 }
 
 // ---- norms --------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ struct PartialNorms {
   optim::Factor inv_scale;
   double* partials;  // one per block
 };
-using NormItems = ItemList<Nothing, PartialNorms>;
+template <std::size_t kArguments> using NormItems = ItemList<Nothing, PartialNorms, kArguments>;
 
 /** Combines one value per thread, in a fixed order. */
 __device__ inline double combined(const NormKind& kind, double value) {
@@ -156,7 +158,8 @@ __device__ inline double combined(const NormKind& kind, double value) {
 }
 
 /** Returns the sum of powers of the block's chunk, or its largest magnitude. */
-template <class C> __device__ inline double sum_of_chunk(const NormItems& list) {
+template <class C, std::size_t kArguments>
+__device__ inline double sum_of_chunk(const NormItems<kArguments>& list) {
   const PartialNorms& call = list.rest;
   std::int64_t begin;
   const auto& item = list.mine(begin);
@@ -174,8 +177,8 @@ template <class C> __device__ inline double sum_of_chunk(const NormItems& list) 
 
 /** Returns the partial of a chunk whose sum of powers is out of range, as norm_sums.h: `sum`, or
  *  the negative norm, scaled by the largest magnitude. */
-template <class C>
-__device__ __noinline__ double scaled_partial(const NormItems& list, double sum) {
+template <class C, std::size_t kArguments>
+__device__ __noinline__ double scaled_partial(const NormItems<kArguments>& list, double sum) {
   const PartialNorms& call = list.rest;
   const NormKind magnitude{0, true};
   std::int64_t begin;
@@ -197,16 +200,16 @@ __device__ __noinline__ double scaled_partial(const NormItems& list, double sum)
   return optim::norm_partial(largest * call.kind.root(combined(call.kind, mine)));
 }
 
-template <class C>
+template <class C, std::size_t kArguments>
 __global__ void __launch_bounds__(kListThreads)
-    partial_norm_kernel(const NormItems __grid_constant__ list) {
+    partial_norm_kernel(const NormItems<kArguments> __grid_constant__ list) {
   const double all = sum_of_chunk<C>(list);
   if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
 }
 /** Does the same where powers may leave the range of f64. */
-template <class C>
+template <class C, std::size_t kArguments>
 __global__ void __launch_bounds__(kListThreads)
-    scaled_norm_kernel(const NormItems __grid_constant__ list) {
+    scaled_norm_kernel(const NormItems<kArguments> __grid_constant__ list) {
   double all = sum_of_chunk<C>(list);
   if (optim::is_out_of_range<C>(all, list.rest.kind.p)) all = scaled_partial<C>(list, all);
   if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
@@ -279,11 +282,12 @@ std::int64_t blocks_of(std::span<const TensorListEntry> items) {
 void partial_norms(std::span<const TensorListEntry> items, bool wide, PartialNorms call,
                    runtime::Stream stream) {
   const double p = call.kind.p;
-  const auto kernel = wide && optim::may_leave_range<double>(p) ? &scaled_norm_kernel<double>
-                      : wide                                    ? &partial_norm_kernel<double>
-                      : optim::may_leave_range<float>(p)        ? &scaled_norm_kernel<float>
-                                                                : &partial_norm_kernel<float>;
-  for_lists(items, call, [&](NormItems list, bool) {
+  for_lists(items, call, [&]<std::size_t kArguments>(NormItems<kArguments>& list, bool) {
+    const auto kernel =
+        wide && optim::may_leave_range<double>(p) ? &scaled_norm_kernel<double, kArguments>
+        : wide                                    ? &partial_norm_kernel<double, kArguments>
+        : optim::may_leave_range<float>(p)        ? &scaled_norm_kernel<float, kArguments>
+                                                  : &partial_norm_kernel<float, kArguments>;
     list.rest.partials = call.partials;
     launch(kernel, {.blocks = list.blocks, .threads = kListThreads}, stream, list);
     call.partials += list.blocks;

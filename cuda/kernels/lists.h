@@ -24,8 +24,15 @@ inline constexpr int kListRun = 4;
 /** Elements per block. */
 inline constexpr std::int64_t kListChunk = 4 * kListRun * kListThreads;
 
-/** Limit for the size of a kernel's arguments on all architectures. */
-inline constexpr std::size_t kArgumentBytes = 4096;
+/** Bytes of the arguments of a kernel over a list that is short. Each launch copies all of them. */
+inline constexpr std::size_t kFewArgumentBytes = 4096;
+/** Bytes of those of a kernel over a long list: the most that CUDA allows, which is 4096 before
+ *  12.1. */
+#if defined(__CUDACC__) && __CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ == 0
+inline constexpr std::size_t kMostArgumentBytes = kFewArgumentBytes;
+#else
+inline constexpr std::size_t kMostArgumentBytes = 32764;
+#endif
 
 /** An item of a list. */
 struct ListItem {
@@ -36,11 +43,12 @@ struct ListItem {
   bool vectors;        // every tensor allows vector access
 };
 
-/** Some items of a list with their extra data; as many as fit into a kernel's arguments beside
- *  `Rest`. Items with equal extra data share them. An item without elements has one block. */
-template <class Extra, class Rest> struct ItemList {
+/** Some items of a list with their extra data; as many as fit into `kArguments` bytes of a kernel's
+ *  arguments beside `Rest`. Items with equal extra data share them. An item without elements has
+ *  one block. */
+template <class Extra, class Rest, std::size_t kArguments> struct ItemList {
   // Items from the front, extra data from the back.
-  static constexpr std::size_t kBytes = (kArgumentBytes - sizeof(Rest) - 16) / 8 * 8;
+  static constexpr std::size_t kBytes = (kArguments - sizeof(Rest) - 16) / 8 * 8;
   static_assert(kBytes >= 8 * (sizeof(ListItem) + sizeof(Extra)));
   static_assert(std::is_trivially_destructible_v<Extra> && alignof(Extra) <= 8);
 
@@ -97,21 +105,32 @@ inline bool takes_vectors(const TensorListEntry& item) {
   return true;
 }
 
-/** Calls run(list, is_last) for lists of as many items as fit; extras[i] belongs to items[i]. */
+/** Calls run(list, is_last) for one short list of all items where it holds them, else for long
+ *  lists of as many items as fit; extras[i] belongs to items[i]. */
 template <class Extra, class Rest, class Run>
 void in_lists(std::span<const TensorListEntry> items, std::span<const Extra> extras,
               const Rest& rest, const Run& run) {
-  ItemList<Extra, Rest> list{};
-  static_assert(sizeof list <= kArgumentBytes);
+  if (items.empty()) return;
+  const auto add = [&](auto& list, std::size_t i) {
+    return list.add(items[i], extras[i], takes_vectors(items[i]));
+  };
+  ItemList<Extra, Rest, kFewArgumentBytes> few{};
+  static_assert(sizeof few <= kFewArgumentBytes);
+  few.rest = rest;
+  std::size_t added = 0;
+  while (added < items.size() && add(few, added)) ++added;
+  if (added == items.size()) return run(few, true);
+
+  ItemList<Extra, Rest, kMostArgumentBytes> list{};
+  static_assert(sizeof list <= kMostArgumentBytes);
   list.rest = rest;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const bool vectors = takes_vectors(items[i]);
-    if (list.add(items[i], extras[i], vectors)) continue;
+    if (add(list, i)) continue;
     run(list, false);
     list.clear();
-    list.add(items[i], extras[i], vectors);
+    add(list, i);
   }
-  if (list.count > 0) run(list, true);
+  run(list, true);
 }
 
 /** load_items and store_items element by element. Not inlined, so that each kernel contains only

@@ -76,11 +76,12 @@ __device__ __noinline__ inline void count_items(const ListItem* items, int count
   if (call.ends && threadIdx.x == 0) call.end.run();
 }
 
-template <class Update> using UpdateItems = ItemList<typename Update::Settings, ListUpdate>;
+template <class Update, std::size_t kArguments>
+using UpdateItems = ItemList<typename Update::Settings, ListUpdate, kArguments>;
 
-template <class Update, class C, unsigned kMode>
+template <class Update, class C, unsigned kMode, std::size_t kArguments>
 __global__ void __launch_bounds__(kListThreads)
-    update_kernel(const UpdateItems<Update> __grid_constant__ list) {
+    update_kernel(const UpdateItems<Update, kArguments> __grid_constant__ list) {
   const ListUpdate& call = list.rest;
   const bool skips = call.end.skips();
   if (!skips) {
@@ -116,11 +117,13 @@ void update_alike(std::span<const TensorListEntry> items,
                   .counts = call.end != nullptr,
                   .mode = mode};
   if (call.end) rest.end = *call.end;
-  in_lists(items, settings, rest, [&](UpdateItems<Update>& list, bool is_last) {
-    list.rest.ends = ends && is_last;
-    launch(&update_kernel<Update, C, kMode>, {.blocks = list.blocks, .threads = kListThreads},
-           current_stream(call.device), list);
-  });
+  in_lists(items, settings, rest,
+           [&]<std::size_t kArguments>(UpdateItems<Update, kArguments>& list, bool is_last) {
+             list.rest.ends = ends && is_last;
+             launch(&update_kernel<Update, C, kMode, kArguments>,
+                    {.blocks = list.blocks, .threads = kListThreads}, current_stream(call.device),
+                    list);
+           });
 }
 
 /** Runs an update over all items, grouped by mode and compute type. */

@@ -22,7 +22,6 @@ struct Small {
   const char* reason;
 };
 constexpr Small kSmall[] = {
-    {"axpby_kernel", 177, "limited by a launch's argument size: 177 chunks of 4,096 elements"},
     {"backward_kernel", 64, "of cross entropy: 1,024 lines of 10 classes, 16 per block"},
     {"copy_kernel", 5, "the gradient of the first layer's 9,408 weights"},
     {"copy_packs_kernel", 196, "8 elements per thread: biases and weights of single layers"},
@@ -46,7 +45,6 @@ constexpr Small kSmall[] = {
     {"scan_kernel", 1, "places of 256 digits of 16,384 indices"},
     {"segment_sums_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
-    {"update_kernel", 176, "limited by a launch's argument size: 176 chunks of 4,096 elements"},
     {"windows_kernel", 6, "of the first layer's 9,408 weights"},
 };
 

@@ -123,6 +123,37 @@ TEST_CASE("LBFGS is refused in a captured step", "[gpu][optim]") {
   CHECK(optimizer.step(closure).item() < before);
 }
 
+TEST_CASE("lists that exceed the arguments of a launch are processed whole", "[gpu][optim]") {
+  manual_seed(3);
+  for (const int count : {60, 500}) {
+    INFO(count << " tensors");
+    std::vector<Tensor> host, device;
+    std::vector<optim::AxpbyTensors> items, sums;
+    for (int i = 0; i < count; ++i) {
+      host.push_back(randn({1 + i % 7}).to(i % 3 == 1 ? f16 : f32));
+      device.push_back(host.back().to(kDevice));
+      items.push_back({device.back(), {}, {}, static_cast<std::uint32_t>(i)});
+      sums.push_back({device.back(), {}, empty_like(device.back()), 0});
+    }
+    auto found = optim::FoundInf::reset_on(kDevice);
+    optim::check_finite(items, found);
+    CHECK(found.location() == optim::kAllFinite);
+    optim::axpby(sums, 2, 0);
+    for (int i = 0; i < count; i += 53)
+      CHECK(cpu_values(sums[static_cast<std::size_t>(i)].out) ==
+            cpu_values(host[static_cast<std::size_t>(i)] * 2));
+    const auto expected = optim::norms(host), got = optim::norms(device);
+    const std::vector<double> each = cpu_values(got.each), wanted = cpu_values(expected.each);
+    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(each[i] == Approx(wanted[i]));
+    CHECK(got.total.item<double>() == Approx(expected.total.item<double>()));
+    for (const int bad : {count - 1, count / 2, 0}) {
+      device[static_cast<std::size_t>(bad)].fill_(HUGE_VAL);
+      optim::check_finite(items, found);
+      CHECK(optim::number_of(found.location()) == static_cast<std::uint32_t>(bad));
+    }
+  }
+}
+
 TEST_CASE("list arithmetic on the device: axpby and its flag, per-tensor and global norms",
           "[gpu][optim]") {
   NEED_DEVICE();
