@@ -13,21 +13,24 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** Returns new counters, which are set to 0 in the current stream. */
+/** Returns new counters without values. */
 Tensor new_tickets(Device device) {
   const CategoryScope scope(MemoryCategory::workspace);
-  Tensor counters = empty_tensor({kTickets}, DType::i32, device);
-  fill_elements(counters, 0);
-  return counters;
+  const NoCapturePool lasting;  // in a capture no other work of the step writes there
+  return empty_tensor({kTickets}, DType::i32, device);
 }
 
-/** The counters of a captured step, which owns them. */
+/** The counters of a captured step, which owns them. Its first replay sets them to 0. */
 struct CapturedTickets final : CaptureParticipant {
   Tensor counters;
   bool is_open = true;  // the capture is not finished
+  bool is_set = false;
 
   explicit CapturedTickets(Device device) : counters(new_tickets(device)) {}
-  void before_replay() override {}
+  void before_replay() override {
+    if (!is_set) fill_elements(counters, 0);
+    is_set = true;
+  }
   void after_replay() override {}
   void finish_capture() override { is_open = false; }
   void abandon_capture() noexcept override { is_open = false; }
@@ -50,7 +53,11 @@ const Tensor& tickets_of_stream(Device device) {
   static auto& all = *new std::map<std::pair<int, runtime::Stream>, Tensor>;
   const std::lock_guard lock(mutex);
   Tensor& counters = all[{device.index, current_stream(device)}];
-  if (!counters.defined()) counters = new_tickets(device);
+  if (!counters.defined()) {
+    Tensor fresh = new_tickets(device);
+    fill_elements(fresh, 0);
+    counters = fresh;
+  }
   return counters;
 }
 
