@@ -9,6 +9,7 @@
 #include "../../tensor/core/row_major.h"
 #include "../../tensor/ops/shape/copy.h"
 #include "../attach.h"
+#include "../kernels/matmul/gated_sums.h"
 #include "product.h"
 
 namespace mezzo::gpu {
@@ -87,29 +88,23 @@ void input_grad(Inputs in, Outputs out, const op::LinearInputGrad::Attrs& attrs)
   const auto own = [&](Outputs results) { input_grad(in, results, attrs); };
   const ResultPairs pairs = chain_beside_own(out, own);
   if (can_fuse_gelu(attrs.before, plan)) {
-    if (run_product_with({Kind::through_gelu, kept.raw_data(), plan.n}, plan, device, pairs))
+    if (run_product_with({Kind::through_gelu, kept.raw_data(), plan.n}, plan, device, pairs)) {
+      if (attrs.sums) op::sum_columns(out[0], out[1]);
       return;
+    }
     if (!are_rows(in)) return input_grad(rows_of<4>(in), out, attrs);
   }
   run_product(plan, device);
-  op::differentiate_in_place(out[0], is_gelu(attrs.before) ? kept : x, attrs.before);
-}
-
-/** Returns true if the library may compute the sums of rows with the product: where that saves a
- *  launch and the product takes little time. On an H200 (cuBLASLt 13.1) products with these sums
- *  exist for f16 in old kernels only, which take 1.4 times the time of a product and Mezzo's sums,
- *  and the sums of bf16 are a kernel of their own, which is slower than Mezzo's. */
-bool may_fuse_sums(const op::ProductPlan& plan) {
-  constexpr double kLittle = 1 << 26;  // multiplications
-  return plan.a.dtype != DType::bf16 &&
-         static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k) <=
-             kLittle;
+  const Tensor& y_or_sums = is_gelu(attrs.before) ? kept : x;
+  if (attrs.sums && gate_and_sum_columns(out[0], y_or_sums, attrs.before, out[1])) return;
+  op::differentiate_in_place(out[0], y_or_sums, attrs.before);
+  if (attrs.sums) op::sum_columns(out[0], out[1]);
 }
 
 void weight_grads(Inputs in, Outputs out, const op::LinearWeightGrads::Attrs& attrs) {
   if (out[0].dtype() != in[0].dtype()) {  // the library rounds once
     Tensor results[] = {empty_tensor(out[0].shape(), in[0].dtype(), out[0].device()), out[1]};
-    weight_grads(in, results, {});
+    weight_grads(in, results, {.sums = attrs.sums});
     return op::convert_to(results[0], out[0]);
   }
   const op::ProductPlan plan = plan_of<op::LinearWeightGrads>(in, out);
@@ -118,12 +113,14 @@ void weight_grads(Inputs in, Outputs out, const op::LinearWeightGrads::Attrs& at
   const ResultPairs pairs = [&] {
     return chain_beside_own(out, own, typical_sum(plan.k, in[0], in[1]))();
   };
-  if (may_fuse_sums(plan)) {
+  const double multiplications =
+      static_cast<double>(plan.m) * static_cast<double>(plan.n) * static_cast<double>(plan.k);
+  if (attrs.sums && op::sums_with_product(plan.a.dtype, multiplications)) {
     if (run_product_with({Kind::row_sums, out[1].raw_data()}, plan, device, pairs)) return;
     if (!are_rows(in)) return weight_grads(rows_of<2>(in), out, attrs);
   }
   run_product(plan, device);
-  op::sum_columns(in[0], out[1]);
+  if (attrs.sums) op::sum_columns(in[0], out[1]);
 }
 
 }  // namespace

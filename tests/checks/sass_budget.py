@@ -167,6 +167,12 @@ BUDGETS = {
         Budget(r'packed_gradient_kernel<mezzo::(Half|BFloat16), float, mezzo::', 48, 36, 16, 4, 4,
                64),
     ],
+    # 6 bytes per element in 16 bits, for which an H200 has 37 instructions
+    'gated_sums': [
+        Budget(r'gated_column_sum_kernel<mezzo::op::Relu, mezzo', 64, 20, 32, 8, 4, loop=True),
+        Budget(r'gated_column_sum_kernel<mezzo::op::Relu, float', 64, 29, 16, 8, 4, loop=True),
+        Budget(r'gated_column_sum_kernel<mezzo::op::Gelu, mezzo', 128, 60, 32, 8, 4, loop=True),
+    ],
     # the statistics as in batch_norm
     'group_norm': [
         Budget(r'packed_run_norm_kernel<mezzo::BFloat16, 8>', 64, 29, 16, 4, 2, loop=True),

@@ -21,6 +21,19 @@ const OpInfo& op_named(std::string_view name) { return *find_op(name); }
 
 std::size_t kind_of(const Tensor& x) { return static_cast<std::size_t>(x.device().kind); }
 
+/** Column sums of rows of x; of no elements if they are not wanted. */
+OutSpec sums_of(const Tensor& x, bool wanted) {
+  return wanted ? OutSpec{{x.size(-1)}, x.dtype()} : OutSpec{{0}, DType::u8};
+}
+
+/** Returns x, [.., columns] and contiguous unless it is a matrix, as a matrix. */
+Tensor rows_of(const Tensor& x) {
+  if (x.dim() == 2) return x;
+  std::int64_t rows = 1;
+  for (int i = 0; i < x.dim() - 1; ++i) rows *= x.size(i);
+  return alias(x, {rows, x.size(-1)}, {x.size(-1), 1}, x.impl()->offset);
+}
+
 }  // namespace
 
 OutSpecs LinearLink::infer(Inputs in, const Attrs& attrs) {
@@ -29,14 +42,13 @@ OutSpecs LinearLink::infer(Inputs in, const Attrs& attrs) {
   return {y, attrs.keeps_sums ? y : OutSpec{{0}, DType::u8}};
 }
 
-OutSpecs LinearInputGrad::infer(Inputs in, const Attrs&) {
-  return {{in[2].shape(), in[0].dtype()}};
+OutSpecs LinearInputGrad::infer(Inputs in, const Attrs& attrs) {
+  return {{in[2].shape(), in[0].dtype()}, sums_of(in[1], attrs.sums)};
 }
 
 OutSpecs LinearWeightGrads::infer(Inputs in, const Attrs& attrs) {
-  const std::int64_t out = in[0].shape()[1];
-  const DType dtype = in[0].dtype();
-  return {{{out, in[1].shape()[1]}, attrs.weight.value_or(dtype)}, {{out}, dtype}};
+  return {{{in[0].shape()[1], in[1].shape()[1]}, attrs.weight.value_or(in[0].dtype())},
+          sums_of(in[0], attrs.sums)};
 }
 
 Product product_of(std::type_identity<LinearLink>, Inputs in, Outputs out) {
@@ -44,7 +56,7 @@ Product product_of(std::type_identity<LinearLink>, Inputs in, Outputs out) {
 }
 
 Product product_of(std::type_identity<LinearInputGrad>, Inputs in, Outputs out) {
-  return product_of(std::type_identity<MatMul>{}, in.first(2), out, {});
+  return product_of(std::type_identity<MatMul>{}, in.first(2), out.first(1), {});
 }
 
 Product product_of(std::type_identity<LinearWeightGrads>, Inputs in, Outputs out) {
@@ -78,7 +90,8 @@ void differentiate_in_place(Tensor& g, const Tensor& y_or_sums, MlpActivation ac
 void sum_columns(const Tensor& g, Tensor& sums) {
   static const OpInfo& sum = op_named("sum");
   constexpr ReduceAttrs rows{.dims = 1, .keepdim = false};
-  sum.kernel[kind_of(g)](sum, {&g, 1}, {&sums, 1}, &rows);
+  const Tensor matrix = rows_of(g);
+  sum.kernel[kind_of(g)](sum, {&matrix, 1}, {&sums, 1}, &rows);
 }
 
 std::span<OpInfo* const> linear_chain_ops() { return infos_of(LinearChainOps{}); }
@@ -124,15 +137,22 @@ Tensor gradient_of_sums(const Saved& saved, const Grads& gy) {
 std::vector<Tensor> Mlp::composite(Inputs in, const Attrs& attrs) {
   require_one_floating_dtype(traits.name, in);
   const MlpActivation activation = fused(attrs.activation);
-  Tensor h = in[0], sums;
+  Tensor h = in[0], sums, bias_before;
   for (std::size_t i = 1; i + 1 < in.size(); i += 2) {
     const bool first = i == 1, last = i + 3 > in.size();
+    const Tensor& bias = in[i + 1];
+    const bool passes_bias =
+        !last && activation != MlpActivation::none && bias.defined() &&
+        !sums_with_product(bias.dtype(),
+                           static_cast<double>(h.numel()) * static_cast<double>(bias.numel()));
     const LinearLink::Attrs link{.after = last ? MlpActivation::none : activation,
                                  .before = first ? MlpActivation::none : activation,
                                  .keeps_sums = !last && is_gelu(activation) && grad_enabled()};
-    auto results = apply_all<LinearLink>(link, h, in[i], in[i + 1], sums);
+    auto results = apply_all<LinearLink>(link, h, in[i], passes_bias ? bias.detach() : bias, sums,
+                                         bias_before);
     h = std::move(results[0]);
     sums = last ? Tensor{} : std::move(results[1]);
+    bias_before = passes_bias ? bias : Tensor{};
     if (last ? attrs.activates_last : activation == MlpActivation::none)
       h = activated(h, attrs.activation);
   }
@@ -144,15 +164,22 @@ Grads LinearLink::backward(const Saved& saved, const Grads& gy) {
   const Tensor &x = saved.inputs[0], &w = saved.inputs[1], &sums = saved.inputs[3];
   const MlpActivation before = saved.attrs<LinearLink>().before;
   const bool gates = before == MlpActivation::relu;
-  Grads grads(4);
-  if (is_gelu(before)) {
-    if (saved.wants(3))
-      grads[3] = grad_enabled() ? through_gelu(matmul(g, w), sums, before)
-                                : apply_with<LinearInputGrad>({before}, g, w, x, sums);
-  } else if (saved.wants(0) && gates && !grad_enabled()) {
-    grads[0] = apply_with<LinearInputGrad>({before}, g, w, x, sums);
-  } else if (saved.wants(0)) {
-    grads[0] = gates ? where(le(x, 0.0), operand(0.0), matmul(g, w)) : matmul(g, w);
+  const int operand_before = is_gelu(before) ? 3 : 0;  // whose gradient is the input's
+  Grads grads(5);
+  if (saved.wants(operand_before) || saved.wants(4)) {
+    Tensor& gx = grads[static_cast<std::size_t>(operand_before)];
+    if (before == MlpActivation::none) {
+      gx = matmul(g, w);
+    } else if (grad_enabled()) {
+      gx = gates ? where(le(x, 0.0), operand(0.0), matmul(g, w))
+                 : through_gelu(matmul(g, w), sums, before);
+      grads[4] = gx;  // the engine sums it to the bias's shape
+    } else {
+      const bool sums_bias = saved.wants(4) && saved.shape(4) == Shape{x.size(-1)};
+      auto both = apply_all<LinearInputGrad>({before, sums_bias}, g, w, x, sums);
+      gx = std::move(both[0]);
+      grads[4] = sums_bias ? std::move(both[1]) : gx;
+    }
   }
   // While the backward pass is recorded, the weight's gradient also depends on x. It reads x
   // through a relu, which has no effect on the values, so that x's gradient is gated there too.
@@ -171,13 +198,14 @@ void linear_parameter_grads(const Saved& saved, const Tensor& x, const Tensor& g
   std::int64_t rows = 1;
   for (int i = 0; i < in.rank() - 1; ++i) rows *= in[i];
   const Tensor g2 = g.reshape({rows, g.size(-1)}), x2 = x.reshape({rows, in.back()});
-  if (grad_enabled() || !saved.wants(2) || !(saved.shape(2) == Shape{g.size(-1)})) {
+  if (grad_enabled()) {
     grads[1] = matmul(g2.t(), x2);
     return;
   }
-  auto both = apply_all<op::LinearWeightGrads>({wider_weight_gradient(saved)}, g2, x2);
+  const bool sums = saved.wants(2) && saved.shape(2) == Shape{g.size(-1)};
+  auto both = apply_all<op::LinearWeightGrads>({wider_weight_gradient(saved), sums}, g2, x2);
   grads[1] = std::move(both[0]);
-  grads[2] = std::move(both[1]);
+  if (sums) grads[2] = std::move(both[1]);
 }
 
 }  // namespace mezzo

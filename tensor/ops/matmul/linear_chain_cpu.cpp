@@ -17,6 +17,7 @@ template <class Op> void run_in_chain(Inputs in, Outputs out) {
 void LinearInputGrad::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   run_in_chain<LinearInputGrad>(in, out);
   differentiate_in_place(out[0], is_gelu(attrs.before) ? in[3] : in[2], attrs.before);
+  if (attrs.sums) sum_columns(out[0], out[1]);
 }
 
 void LinearLink::cpu(Inputs in, Outputs out, const Attrs& attrs) {
@@ -25,9 +26,9 @@ void LinearLink::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   activate(sums, out[0], attrs.after);
 }
 
-void LinearWeightGrads::cpu(Inputs in, Outputs out, const Attrs&) {
+void LinearWeightGrads::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   run_in_chain<LinearWeightGrads>(in, out);
-  sum_columns(in[0], out[1]);
+  if (attrs.sums) sum_columns(in[0], out[1]);
 }
 
 }  // namespace mezzo::op

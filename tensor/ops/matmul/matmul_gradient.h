@@ -19,7 +19,7 @@ FactorGrads factor_grads(const Tensor& g, const Tensor& a, const Tensor& b, cons
                          const Shape& shape_b, bool want_a, bool want_b, double alpha = 1);
 
 /** Sets gradients 1 and 2, of weight and bias, of a linear layer with operands x, weight, bias,
- *  .... Uses one op if both are wanted. */
+ *  .... Uses one op, unless the backward pass is recorded. */
 void linear_parameter_grads(const Saved& saved, const Tensor& x, const Tensor& g, Grads& grads);
 
 }  // namespace mezzo
