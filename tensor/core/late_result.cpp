@@ -1,6 +1,7 @@
 #include "late_result.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -13,6 +14,14 @@ namespace mezzo {
 
 namespace {
 
+struct LateResult;
+/** The late result that this thread computes by write() in place of its kernel. */
+struct Writing {
+  const LateResult* late = nullptr;
+  const std::function<void(Tensor& y)>* write = nullptr;
+};
+thread_local constinit Writing writing;
+
 /** Computes a late result. */
 struct LateResult final : LateWrite {
   void run(Storage& storage) override {
@@ -20,24 +29,31 @@ struct LateResult final : LateWrite {
                               texts.read);
     require_unmodified();
     Tensor y = result_over(Ref<Storage>(&storage));
+    if (writing.late == this) return (*writing.write)(y);
     info->kernel[static_cast<std::size_t>(in[0].device().kind)](*info, in, {&y, 1}, attrs.get());
   }
 
   /** Returns the result as a tensor over a storage. */
   Tensor result_over(Ref<Storage> storage) const {
-    return tensor_over(std::move(storage), DType::f32, in[0].shape(),
-                       contiguous_strides(in[0].shape()));
+    return tensor_over(std::move(storage), dtype, shape, contiguous_strides(shape));
   }
 
   void require_unmodified() const {
-    if (in[0].version() != version)
-      fail<StateError>(ApiScope::outermost(texts.op),
-                       {.what = std::string(texts.modified),
-                        .got = str(in[0], " at version ", in[0].version()),
-                        .expected = str("version ", version),
-                        .hint = std::string(texts.hint)});
+    for (std::size_t i = 0; i < versions.size(); ++i)
+      if (in[i].version() != versions[i])
+        fail<StateError>(ApiScope::outermost(texts.op),
+                         {.what = std::string(texts.modified),
+                          .got = str(in[i], " at version ", in[i].version()),
+                          .expected = str("version ", versions[i]),
+                          .hint = std::string(texts.hint)});
   }
 
+  /** Returns true if the operands are as they were. */
+  bool is_unmodified() const {
+    for (std::size_t i = 0; i < versions.size(); ++i)
+      if (in[i].version() != versions[i]) return false;
+    return true;
+  }
   /** Returns true if work that is enqueued now may read the operands. */
   bool is_usable() const { return capture == Capture::current(in[0].device()); }
 
@@ -45,9 +61,12 @@ struct LateResult final : LateWrite {
   std::vector<Tensor> in;
   std::shared_ptr<const void> attrs;
   LateTexts texts;
-  std::uint32_t version = 0;         // of in[0]
-  const Capture* capture = nullptr;  // in which this was made; null: none
-  Storage* result = nullptr;         // owns this object
+  Shape shape;
+  DType dtype = DType::f32;
+  std::uint64_t name = 0;
+  std::vector<std::uint32_t> versions;  // of the operands that must stay
+  const Capture* capture = nullptr;     // in which this was made; null: none
+  Storage* result = nullptr;            // owns this object
 };
 
 /** The late results of all threads that have to be computed at a certain time. */
@@ -73,10 +92,18 @@ class LateResults final : public CaptureParticipant {
       const std::lock_guard lock(mutex_);
       for (const std::weak_ptr<LateResult>& known : results_)
         if (std::shared_ptr<LateResult> late = known.lock();
-            late && fits(*late) && late->is_usable() && late->in[0].version() == late->version)
+            late && fits(*late) && late->is_usable() && late->is_unmodified())
           found.push_back(std::move(late));
     }
     for (const std::shared_ptr<LateResult>& late : found) (void)late->result->data();
+  }
+
+  /** Returns the one with the name; null if there is none. */
+  std::shared_ptr<LateResult> find(std::uint64_t name) {
+    const std::lock_guard lock(mutex_);
+    for (const std::weak_ptr<LateResult>& known : results_)
+      if (std::shared_ptr<LateResult> late = known.lock(); late && late->name == name) return late;
+    return nullptr;
   }
 
   void before_replay() override {}
@@ -116,19 +143,23 @@ bool can_be_late(const Tensor& x) {
 }
 
 Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<const void> attrs,
-                   const LateTexts& texts) {
+                   const LateTexts& texts, const LateOptions& options) {
   const Tensor x = in[0];
+  const OutSpec spec = info.infer(info, in, attrs.get()).items[0];
   const auto late = std::make_shared<LateResult>();
   late->info = &info;
   late->in = in;
   late->in[0] = x.detach();
   late->attrs = attrs;
   late->texts = texts;
-  late->version = x.version();
+  late->shape = spec.shape;
+  late->dtype = spec.dtype;
+  late->name = options.name;
+  for (std::size_t i = 0; i < options.kept; ++i) late->versions.push_back(in[i].version());
   late->capture = Capture::current(x.device());
-  Tensor y =
-      late->result_over(make_ref<Storage>(static_cast<std::size_t>(x.numel()) * sizeof(float),
-                                          x.device(), std::static_pointer_cast<LateWrite>(late)));
+  Tensor y = late->result_over(make_ref<Storage>(
+      static_cast<std::size_t>(checked_numel(spec.shape, "late_result")) * item_size(spec.dtype),
+      x.device(), std::static_pointer_cast<LateWrite>(late)));
   late->result = y.impl()->storage.get();
   if (late->capture || in.size() > 1) LateResults::all()->add(late);
   if (late->capture) Capture::current()->join(LateResults::all());
@@ -139,6 +170,27 @@ Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<c
     hook->leave_forward(info);
   }
   return y;
+}
+
+std::uint64_t new_late_name() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+bool write_late_result(std::uint64_t name, const std::function<void(Tensor& y)>& write) {
+  const std::shared_ptr<LateResult> late = LateResults::all()->find(name);
+  if (!late || !late->is_usable() || current_queue(late->in[0].device())) return false;
+  bool is_written = false;
+  const std::function<void(Tensor&)> noted = [&](Tensor& y) {
+    write(y);
+    is_written = true;
+  };
+  struct Scope {
+    Writing outer;
+    ~Scope() { writing = outer; }
+  } const scope{std::exchange(writing, Writing{late.get(), &noted})};
+  (void)late->result->data();
+  return is_written;
 }
 
 void compute_late_results_of(const Tensor& x) {

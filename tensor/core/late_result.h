@@ -2,6 +2,8 @@
 // take its operand instead.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -22,13 +24,27 @@ struct LateTexts {
  *  caller has the address of x, and no hook wants to see each op run. */
 bool can_be_late(const Tensor& x);
 
-/** Returns the result of an op of `info`, in f32, of the shape of in[0] and contiguous, with its
- *  gradient. Its memory is allocated and computed when it is first asked for; until then in[0] must
- *  stay as it is. Results of a captured step that exist at its end are computed there, because
- *  replays must write what is read after them. Errors when it is read: StateError if in[0] was
- *  modified; CapturePostponed in a capture that began after the result was made. */
+/** Options of late_result(). */
+struct LateOptions {
+  std::size_t kept = 1;    // so many of the first operands must stay as they are meanwhile
+  std::uint64_t name = 0;  // for write_late_result(); 0: none
+};
+
+/** Returns the one result of an op of `info`, contiguous, with its gradient. Its memory is
+ * allocated and computed when it is first asked for; until then in[0], or more operands, must stay.
+ * Results of a captured step that exist at its end are computed there, because replays must write
+ * what is read after them. Errors: those of the op's shape rule; when it is read, StateError if an
+ * operand was modified, and CapturePostponed in a capture that began after the result was made. */
 Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<const void> attrs,
-                   const LateTexts& texts);
+                   const LateTexts& texts, const LateOptions& options = {});
+
+/** Returns a name that no late result has. */
+std::uint64_t new_late_name();
+
+/** Has write(y) compute the late result with the name, in place of its kernel. Returns false,
+ *  without a call, if it is computed, no longer exists, or cannot be computed by this thread now.
+ *  Errors: OutOfMemory and those of write(); the result is then still late. */
+bool write_late_result(std::uint64_t name, const std::function<void(Tensor& y)>& write);
 
 /** Returns a tensor over memory of a storage, which need not exist yet. */
 Tensor tensor_over(Ref<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,

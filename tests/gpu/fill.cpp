@@ -22,7 +22,6 @@ struct Small {
   const char* reason;
 };
 constexpr Small kSmall[] = {
-    {"backward_kernel", 64, "of cross entropy: 1,024 lines of 10 classes, 16 per block"},
     {"copy_kernel", 5, "the gradient of the first layer's 9,408 weights"},
     {"copy_packs_kernel", 196, "8 elements per thread: biases and weights of single layers"},
     {"count_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
@@ -32,7 +31,7 @@ constexpr Small kSmall[] = {
     {"join_kernel", 256, "16 sums of each of 4,096 columns"},
     {"join_moments_kernel", 256, "2 channels per block, of up to 512"},
     {"join_segments_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
-    {"line_loss_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
+    {"loss_and_gradient_kernel", 64, "1,024 lines of 10 classes, 16 per block"},
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"name_kernel", 64, "16,384 indices of an embedding"},
     {"packed_backward_kernel", 256, "one wave of 264, in which all blocks have 64 rows"},

@@ -264,19 +264,14 @@ __global__ void __launch_bounds__(kSpreadThreads)
     total_loss(s.lines.count, out.losses, out.weights, out, room);
 }
 
-template <class C>
-__global__ void __launch_bounds__(kSpreadThreads)
-    backward_kernel(const Scores __grid_constant__ s, const Pieces pieces, const Array g,
-                    bool one_g, const Array stats, const Array divisor, const Array gx) {
-  MZ_SHARED(C, room, kSpreadThreads);
-  const PieceWalk walk(s.lines, pieces);
-  const C all = total_weight(s, LineWalk(s.lines, blockIdx.x / static_cast<unsigned>(pieces.count)),
-                             s.lines.length, room);
-  if (!walk.has_line) return;
-  const std::int64_t line = walk.line, t = s.target.load<std::int64_t>(line);
+/** Stores the gradient of the walk's elements of its line. g: that of the loss; `all`: the sum of
+ * the weights of the classes; max, sum: those of the line. */
+template <class C, class Walk>
+__device__ void put_line_gradient(const Scores& s, const Walk& walk, C g, C divisor, C all, C max,
+                                  C sum, const Array& gx) {
+  const std::int64_t t = s.target.load<std::int64_t>(walk.line);
   const bool counts = s.counts(t) && s.in_range(t);
-  const C scale = counts ? g.load<C>(one_g ? 0 : line) / divisor.load<C>(0) : C(0);
-  const C max = stats.load<C>(2 * line), sum = stats.load<C>(2 * line + 1);
+  const C scale = counts ? g / divisor : C(0);
   const C spread = static_cast<C>(s.spread);
   const C on_target = counts ? static_cast<C>(s.keep) * s.weight_of<C>(t) : C(0);
   const C factor = (on_target + spread * all) * scale / sum;
@@ -289,6 +284,44 @@ __global__ void __launch_bounds__(kSpreadThreads)
     }
     gx.store<C>(place, value);
   });
+}
+
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    backward_kernel(const Scores __grid_constant__ s, const Pieces pieces, const Array g,
+                    bool one_g, const Array stats, const Array divisor, const Array gx) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  const PieceWalk walk(s.lines, pieces);
+  const C all = total_weight(s, LineWalk(s.lines, blockIdx.x / static_cast<unsigned>(pieces.count)),
+                             s.lines.length, room);
+  if (!walk.has_line) return;
+  put_line_gradient(s, walk, g.load<C>(one_g ? 0 : walk.line), divisor.load<C>(0), all,
+                    stats.load<C>(2 * walk.line), stats.load<C>(2 * walk.line + 1), gx);
+}
+
+/** Returns the number of targets that count, to all threads of the block: the divisor of a mean. */
+template <class C> __device__ C counted_targets(const Scores& s, C* room) {
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  C count = 0;
+  for (std::int64_t i = thread; i < s.lines.count; i += threads)
+    count += s.counts(s.target.load<std::int64_t>(i)) ? C(1) : C(0);
+  return joined(Spread{.slots = 1, .parts = threads}, {0, thread}, room, count, Plus{});
+}
+
+/** line_loss_kernel with the total, and backward_kernel, without class weights: each block counts
+ *  the targets. Without a ticket the total is not written. */
+template <class C>
+__global__ void __launch_bounds__(kSpreadThreads)
+    loss_and_gradient_kernel(const Scores __grid_constant__ s, const Results<C> out,
+                             unsigned* ticket, const Array g, const Array gx) {
+  MZ_SHARED(C, room, kSpreadThreads);
+  const LineWalk walk(s.lines);
+  const LineState<C> state = line_state(s, walk, s.lines.length, room);
+  if (walk.is_first()) finish_line(s, walk.line, state, out);
+  const C divisor = out.reduction == Reduction::mean ? counted_targets(s, room) : C(1);
+  if (walk.has_line)
+    put_line_gradient(s, walk, g.load<C>(0), divisor, state.weight, state.max, state.sum, gx);
+  if (ticket) total_loss_of_blocks(s.lines.count, out.losses, out.weights, out, ticket, room);
 }
 
 // ---- lines that are rows of packs, without class weights ----------------------------------------
@@ -497,12 +530,16 @@ template <class C> void put_total(std::int64_t count, const Results<C>& results,
          kPiece, results, tickets(device), losses, losses + pieces);
 }
 
+/** The range of the classes of an op's targets. */
+ClassRange classes_of(const EntropyOperands& held, const Tensor& target) {
+  return {"cross_entropy", target.shape(), held.scores.lines.length, held.scores.ignore_index};
+}
+
 void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
   EntropyOperands held(in[0], in[1], in[2], attrs);
   const Device device = in[0].device();
   const std::int64_t count = held.scores.lines.count;
-  held.scores.bad = watch(device, ClassRange{"cross_entropy", in[1].shape(),
-                                             held.scores.lines.length, attrs.ignore_index});
+  held.scores.bad = watch(device, classes_of(held, in[1]));
   const runtime::Stream stream = current_stream(device);
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const Tensor room = workspace(2 * count * static_cast<std::int64_t>(sizeof(C)), device);
@@ -519,15 +556,54 @@ void forward(Inputs in, Outputs out, const op::CrossEntropyAttrs& attrs) {
   });
 }
 
+void late_forward(Inputs in, Outputs out, const op::LateCrossEntropy::Attrs& attrs) {
+  const Tensor operands[] = {in[0], in[1], {}};
+  op::CrossEntropyResults results(operands, attrs, out[0]);
+  forward(operands, results.of, attrs);
+}
+
+/** Launches loss_and_gradient_kernel and returns true, where it computes what forward() and
+ *  backward() do. `loss` is undefined if it is not to be written. */
+bool put_loss_and_gradient(EntropyOperands& held, const Tensor& target, const Tensor& g,
+                           const op::CrossEntropyBackward::Attrs& attrs, const Tensor& loss,
+                           Tensor& gx) {
+  const Lines& lines = held.scores.lines;
+  const Device device = target.device();
+  const bool takes_packs = in_packs(held.scores, held.compute) && !are_few(lines);
+  if (takes_packs || pieces_of(lines).count > 1 || lines.count > kOfOneBlock ||
+      held.scores.weight.data || attrs.reduction == Reduction::none)
+    return false;
+  held.scores.bad = watch(device, classes_of(held, target));
+  visit_floating_compute(held.compute, [&]<class C>(std::type_identity<C>) {
+    const Tensor room =
+        workspace((4 * lines.count + 1) * static_cast<std::int64_t>(sizeof(C)), device);
+    C* const stats = static_cast<C*>(room.raw_data());
+    C* const losses = stats + 2 * lines.count;
+    const Results<C> results{
+        stats,          losses, losses + lines.count, Array(loss), losses + 2 * lines.count,
+        attrs.reduction};
+    launch(&loss_and_gradient_kernel<C>, grid_of(lines), current_stream(device), held.scores,
+           results, loss.defined() ? tickets(device) : nullptr, Array(g), Array(gx));
+  });
+  return true;
+}
+
 void backward(Inputs in, Outputs out, const op::CrossEntropyBackward::Attrs& attrs) {
-  const EntropyOperands held(in[1], in[2], in[3], attrs);
+  EntropyOperands held(in[1], in[2], in[3], attrs);
   const Tensor g = row_major(in[0]);
+  if (!in[4].defined()) {
+    if (put_loss_and_gradient(held, in[2], g, attrs, in[6], out[0])) return;
+    op::CrossEntropyResults results(in.subspan(1, 3), attrs, in[6]);
+    forward(in.subspan(1, 3), results.of, attrs);
+    const Tensor operands[] = {in[0], in[1], in[2], in[3], results.of[1], results.of[2], {}};
+    return backward(operands, out, attrs);
+  }
   const Lines& lines = held.scores.lines;
   const runtime::Stream stream = current_stream(in[1].device());
   const DType compute = held.compute, of_scores = held.scores.x.dtype;
   const bool is_stored = attrs.result == compute || attrs.result == of_scores ||
                          (of_scores == DType::f32 && item_size(attrs.result) == 2);
-  if (in_packs(held.scores, compute) && is_stored) {
+  if (in_packs(held.scores, compute) && is_stored && !are_few(lines)) {
     const RowParts packed = RowParts::of(lines.count, lines.length, compute);
     const auto run = [&]<class T, class C, class G>(std::type_identity<T>, std::type_identity<C>,
                                                     std::type_identity<G>) {
@@ -552,6 +628,7 @@ void backward(Inputs in, Outputs out, const op::CrossEntropyBackward::Attrs& att
 void attach_cross_entropy() {
   attach<op::CrossEntropyBackward, backward>();
   attach<op::CrossEntropyIndices, forward>();
+  attach<op::LateCrossEntropy, late_forward>();
 }
 
 }  // namespace mezzo::gpu

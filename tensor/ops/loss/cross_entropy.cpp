@@ -5,6 +5,7 @@
 
 #include "../../core/dispatch.h"
 #include "../../core/elementwise_info.h"
+#include "../../core/late_result.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
 #include "../create.h"
@@ -72,6 +73,20 @@ OutSpecs CrossEntropyIndices::infer(Inputs in, const Attrs& attrs) {
   const DType compute = compute_dtype(in[0].dtype());
   const Shape loss = attrs.reduction == Reduction::none ? in[1].shape() : Shape{};
   return {{loss, in[0].dtype()}, {{in[1].numel(), 2}, compute}, {Shape{}, compute}};
+}
+
+OutSpecs LateCrossEntropy::infer(Inputs in, const Attrs& attrs) {
+  const Tensor operands[] = {in[0], in[1], {}};
+  return {CrossEntropyIndices::infer(operands, attrs).items[0]};
+}
+
+CrossEntropyResults::CrossEntropyResults(Inputs in, const CrossEntropyAttrs& attrs,
+                                         const Tensor& loss) {
+  const OutSpecs specs = CrossEntropyIndices::infer(in, attrs);
+  for (std::size_t i = 0; i < of.size(); ++i)
+    of[i] = i == 0 && loss.defined()
+                ? loss
+                : empty_tensor(specs.items[i].shape, specs.items[i].dtype, in[0].device());
 }
 
 OutSpecs CrossEntropyBackward::infer(Inputs in, const Attrs& attrs) {
@@ -148,6 +163,42 @@ Tensor target_weights(const Tensor& target, const Tensor& counted, const Tensor&
   return where(counted, chosen + w * (attrs.label_smoothing / classes), operand(0));
 }
 
+/** Returns true if the loss of class indices may be late: on a device, where one launch computes
+ *  loss and gradient of few numbers. */
+bool may_be_late(Inputs in, const CrossEntropyAttrs& attrs) {
+  constexpr std::int64_t kTargets = 2048, kScores = 1 << 16;  // which each gradient reads twice
+  const Tensor &x = in[0], &target = in[1];
+  return grad_enabled() && x.requires_grad() && attrs.reduction != Reduction::none &&
+         !in[2].defined() && target.defined() && !(x.device() == cpu) &&
+         target.device() == x.device() && target.numel() > 0 && target.numel() <= kTargets &&
+         x.numel() <= kScores && can_be_late(x) && can_be_late(target);
+}
+
+Tensor late_loss(const Tensor& x, const Tensor& target, const CrossEntropyAttrs& attrs) {
+  const std::uint64_t name = new_late_name();
+  return late_result(
+      op_info<LateCrossEntropy>, {x, target},
+      std::make_shared<LateCrossEntropy::Attrs>(LateCrossEntropy::Attrs{attrs, name}),
+      {.op = "cross_entropy",
+       .read = "a loss is first read",
+       .modified = "scores or targets were modified in place, and their loss is read afterwards",
+       .hint = "read the loss first, or use the out-of-place form"},
+      {.kept = 2, .name = name});
+}
+
+/** Returns the gradient of x in public ops. */
+Tensor by_formula(const Tensor& gy, const Tensor& scores, const Tensor& targets,
+                  const Tensor& weight, const Tensor& divisor, const CrossEntropyAttrs& attrs) {
+  const int dim = class_dim(scores.shape());
+  const Tensor x = wide(scores), target = targets.unsqueeze(dim);
+  const Tensor counted = target != attrs.ignore_index;
+  const Tensor q = target_weights(target, counted, weight, x, attrs);
+  Tensor g = wide(gy) / divisor;
+  if (attrs.reduction == Reduction::none) g = g.unsqueeze(dim);
+  const Tensor gx = g * (softmax(x, dim) * sum(q, dim, {.keepdim = true}) - q);
+  return where(counted, gx, operand(0));
+}
+
 }  // namespace
 
 std::vector<Tensor> CrossEntropy::composite(Inputs in, const Attrs& attrs) {
@@ -155,24 +206,37 @@ std::vector<Tensor> CrossEntropy::composite(Inputs in, const Attrs& attrs) {
   require_smoothing(attrs.label_smoothing);
   const bool probabilities = in[1].defined() && is_floating(in[1].dtype());
   if (probabilities) return {with_probabilities(in[0], in[1], in[2], attrs)};
+  if (may_be_late(in, attrs)) return {late_loss(in[0], in[1], attrs)};
   return {apply_with<CrossEntropyIndices>(attrs, in[0], in[1], in[2])};
 }
 
 Grads CrossEntropyIndices::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<CrossEntropyIndices>();
   const Tensor divisor = saved.outputs[2].detach();
-  if (!grad_enabled())
-    return {apply_with<CrossEntropyBackward>({attrs, saved.gradient_dtype(0)}, gy[0],
-                                             saved.inputs[0], saved.inputs[1], saved.inputs[2],
-                                             saved.outputs[1], divisor)};
-  const int dim = class_dim(saved.shape(0));
-  const Tensor x = wide(saved.inputs[0]), target = saved.inputs[1].unsqueeze(dim);
-  const Tensor counted = target != attrs.ignore_index;
-  const Tensor q = target_weights(target, counted, saved.inputs[2], x, attrs);
-  Tensor g = wide(gy[0]) / divisor;
-  if (attrs.reduction == Reduction::none) g = g.unsqueeze(dim);
-  const Tensor gx = g * (softmax(x, dim) * sum(q, dim, {.keepdim = true}) - q);
-  return {where(counted, gx, operand(0))};
+  if (grad_enabled())
+    return {by_formula(gy[0], saved.inputs[0], saved.inputs[1], saved.inputs[2], divisor, attrs)};
+  return {apply_with<CrossEntropyBackward>({attrs, saved.gradient_dtype(0)}, gy[0], saved.inputs[0],
+                                           saved.inputs[1], saved.inputs[2], saved.outputs[1],
+                                           divisor, Tensor{})};
+}
+
+Grads LateCrossEntropy::backward(const Saved& saved, const Grads& gy) {
+  const Attrs& attrs = saved.attrs<LateCrossEntropy>();
+  const Tensor &x = saved.inputs[0], &target = saved.inputs[1], absent;
+  if (grad_enabled()) {
+    const DType compute = compute_dtype(x.dtype());
+    const Tensor divisor = attrs.reduction == Reduction::mean
+                               ? sum((target != attrs.ignore_index).to(compute))
+                               : ones({}, {.dtype = compute, .device = x.device()});
+    return {by_formula(gy[0], x, target, absent, divisor, attrs)};
+  }
+  Tensor gx;
+  const auto compute = [&](const Tensor& loss) {
+    gx = apply_with<CrossEntropyBackward>({attrs, saved.gradient_dtype(0)}, gy[0], x, target,
+                                          absent, absent, absent, loss);
+  };
+  if (!write_late_result(attrs.late, compute)) compute(absent);
+  return {gx};
 }
 
 }  // namespace mezzo::op

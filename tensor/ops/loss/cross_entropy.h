@@ -23,8 +23,11 @@ struct CrossEntropyOptions {
  *  Precision: f32; f16 and bf16 compute in f32 and round once.
  *  Gradient: (softmax(x) - target), weighted; exactly 0 for ignored samples. Probabilities get a
  *  gradient too. If there are no targets, or all are ignored, the mean is nan and the sum 0.
+ *  On a GPU a mean or sum of few losses with a gradient is computed when it is read, or by its
+ *  backward pass; until then scores and targets must stay as they are.
  *  Errors: ShapeError, DtypeError; IndexError naming the first class out of range; ValueError
- *  unless 0 <= label_smoothing <= 1.
+ *  unless 0 <= label_smoothing <= 1; StateError when such a loss is read, if scores or targets were
+ *  modified in place.
  *  Source: Goodfellow, Bengio, Courville, Deep Learning, 6.2; smoothing: Szegedy et al., CVPR
  *  2016. */
 MZ_API Tensor cross_entropy(const Tensor& x, const Tensor& target,
@@ -69,12 +72,29 @@ struct CrossEntropyIndices {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
+/** Cross entropy for class indices whose loss, a sum or a mean, is computed when it is read, or by
+ *  its gradient if nothing has read it: few numbers on a device, where that saves a launch.
+ * Operands: x, target. */
+struct LateCrossEntropy {
+  static constexpr OpTraits traits{.name = "late_cross_entropy",
+                                   .precision = Precision::f32,
+                                   .inputs = 2,
+                                   .needs = {input(0) | input(1)},
+                                   .internal = true};
+  struct Attrs : CrossEntropyAttrs {
+    std::uint64_t late = 0;  // name of the late result
+  };
+  static OutSpecs infer(Inputs in, const Attrs& attrs);
+  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static Grads backward(const Saved& saved, const Grads& gy);
+};
+
 /** Gradient of x. Operands: g, x, target, weight, and the second and third result of the forward
- *  op. */
+ *  op, or, if these are undefined, the loss, which is written then, or undefined. */
 struct CrossEntropyBackward {
   static constexpr OpTraits traits{.name = "cross_entropy_backward",
                                    .precision = Precision::match,
-                                   .inputs = 6,
+                                   .inputs = 7,
                                    .differentiable = false,
                                    .internal = true};
   struct Attrs : CrossEntropyAttrs {
@@ -84,7 +104,16 @@ struct CrossEntropyBackward {
   static void cpu(Inputs in, Outputs out, const Attrs& attrs);
 };
 
-using CrossEntropyOps = type_list<CrossEntropy, CrossEntropyBackward, CrossEntropyIndices>;
+using CrossEntropyOps =
+    type_list<CrossEntropy, CrossEntropyBackward, CrossEntropyIndices, LateCrossEntropy>;
+
+/** Memory for the results of CrossEntropyIndices. */
+struct CrossEntropyResults {
+  std::array<Tensor, 3> of;
+
+  /** For the operands of the op; `loss`: that of the first result, or undefined. */
+  CrossEntropyResults(Inputs in, const CrossEntropyAttrs& attrs, const Tensor& loss);
+};
 
 /** Returns the class dimension: 0 for a single sample, else 1. */
 inline int class_dim(const Shape& x) { return x.rank() == 1 ? 0 : 1; }

@@ -162,7 +162,19 @@ void CrossEntropyIndices::cpu(Inputs in, Outputs out, const Attrs& attrs) {
                          [&]<class C>(std::type_identity<C>) { forward<C>(in, out, attrs); });
 }
 
+void LateCrossEntropy::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  const Tensor operands[] = {in[0], in[1], {}};
+  CrossEntropyResults results(operands, attrs, out[0]);
+  CrossEntropyIndices::cpu(operands, results.of, attrs);
+}
+
 void CrossEntropyBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
+  if (!in[4].defined()) {
+    CrossEntropyResults results(in.subspan(1, 3), attrs, in[6]);
+    CrossEntropyIndices::cpu(in.subspan(1, 3), results.of, attrs);
+    const Tensor operands[] = {in[0], in[1], in[2], in[3], results.of[1], results.of[2], {}};
+    return cpu(operands, out, attrs);
+  }
   visit_floating_compute(in[1].dtype(),
                          [&]<class C>(std::type_identity<C>) { backward<C>(in, out, attrs); });
 }
