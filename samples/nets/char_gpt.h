@@ -47,7 +47,7 @@ struct Block : nn::Model<Block> {
   Residual forward(const Residual& in, nn::KeysAndValues* past) const {
     const auto [x, normal] = nn::add_layer_norm(norm1, in.x, in.branch);
     const auto [y, hidden] = nn::add_layer_norm(norm2, x, dropout(attention(normal, past)));
-    return {y, dropout(down(gelu(up(hidden))))};
+    return {y, dropout(nn::mlp(hidden, {up, down}, {.activation = MlpActivation::gelu}))};
   }
 
   CharGptOptions options;
