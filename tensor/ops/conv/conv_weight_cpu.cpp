@@ -5,6 +5,7 @@
 // Images, gradients and weight may each have either memory format. Where Winograd's algorithm is
 // faster (conv_winograd_cpu.h), this computes only gradients that it finds not to be finite.
 #include "../../core/dispatch.h"
+#include "../../cpu/convert.h"
 #include "../../cpu/fold.h"
 #include "../../cpu/gemm_pack.h"
 #include "../../cpu/gemm_panels.h"
