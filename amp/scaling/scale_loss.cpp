@@ -213,7 +213,9 @@ void ScaledLoss::enter(const Tensor& unscaled) {
   loss_ = multiplies                 ? scaler().times(unscaled)
           : is_low(unscaled.dtype()) ? unscaled.to(f32)
                                      : unscaled;
-  passes_ = std::make_shared<ScaledPasses>(core_.get(), multiplies ? 0 : 1);
+  passes_ = std::make_shared<ScaledPasses>();
+  passes_->core = core_.get();
+  passes_->scaled = multiplies ? 0 : 1;
   if (multiplies) loss_ = watched(loss_, passes_);
   if (!states_.empty()) scaler().losses.note(unscaled, states_[0]->steps + 1);
   for (const auto& state : states_) state->step_state->join_capture();
