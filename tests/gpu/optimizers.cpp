@@ -124,6 +124,7 @@ TEST_CASE("LBFGS is refused in a captured step", "[gpu][optim]") {
 }
 
 TEST_CASE("lists that exceed the arguments of a launch are processed whole", "[gpu][optim]") {
+  NEED_DEVICE();
   manual_seed(3);
   for (const int count : {60, 500}) {
     INFO(count << " tensors");
