@@ -268,8 +268,8 @@ def table_text(table, entries):
 
 
 def refuse_copies(groups, present):
-    """Refuses op kernels that code outside kernel sources defines too, because it sees a template of
-    theirs: callers would get that copy, which is compiled for the baseline."""
+    """Refuses op kernels that code outside kernel sources defines too, because it sees their
+    templates: callers would get that copy, which is compiled for the baseline."""
     copies = sorted({name for group in groups for name in group.all() if name in present
                      and name.startswith(KERNEL_TEMPLATES)})
     if copies:
