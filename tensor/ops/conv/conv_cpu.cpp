@@ -278,70 +278,69 @@ template <class E> class Convolution {
   /** Computes all positions of a pass in vectors of positions, with the bits of run_pass(). */
   void run_positions(std::size_t p, const Target& target, const E* image) {
     if constexpr (!kRounds<E>) {
-      constexpr int kTogether = 8;
-      const std::vector<PositionBlock>& blocks = positions_[p].blocks;
-      const auto count = static_cast<std::int64_t>(blocks.size());
+      const PositionBlocks& positions = positions_[p];
+      const auto plane =
+          positions.step == 2 ? &Convolution::run_plane<2> : &Convolution::run_plane<1>;
+      const std::int64_t image_size = plan_.image_size();
       const E* const weights = panel_of(static_cast<std::int64_t>(p), target.group, target.q);
       for (std::int64_t n = 0; n < target.images.end - target.images.begin; ++n)
         for (std::int64_t lane = 0; lane < columns_.valid(target.q); ++lane)
-          for (std::int64_t first = 0; first < count; first += kTogether) {
-            // The last ones repeat a block.
-            std::array<const PositionBlock*, kTogether> some;
-            for (std::int64_t i = 0; i < kTogether; ++i)
-              some[static_cast<std::size_t>(i)] =
-                  &blocks[static_cast<std::size_t>(std::min(first + i, count - 1))];
-            std::array<typename Simd<T>::V, kTogether> sums{};
-            const E* const from = image + n * plan_.image_size();
-            if (positions_[p].step == 2)
-              multiply_positions<2>(plan_.passes[p], target.q, from, weights + lane, some, sums);
-            else
-              multiply_positions<1>(plan_.passes[p], target.q, from, weights + lane, some, sums);
-            for (std::size_t i = 0; i < kTogether && first + static_cast<std::int64_t>(i) < count;
-                 ++i)
-              store_positions(plan_.passes[p], target, n, lane, *some[i], sums[i]);
-          }
+          plane(plan_.passes[p], positions.blocks, image + n * image_size,
+                {weights + lane, columns_.packed_width(target.q)}, target.bias[lane],
+                sums(target, n, lane));
     }
   }
 
-  /** Adds the products of a channel's weights and blocks of positions, which are kStep apart. */
-  template <int kStep, std::size_t kTogether>
-  void multiply_positions(const Pass& pass, std::int64_t q, const E* image, const E* weights,
-                          const std::array<const PositionBlock*, kTogether>& blocks,
-                          std::array<typename Simd<T>::V, kTogether>& sums) const {
+  /** The weights of an output channel, `step` apart. */
+  struct ChannelWeights {
+    const E* data;
+    std::int64_t step;
+  };
+
+  /** Computes the sums of a channel of an image for blocks of positions, which are kStep apart. */
+  template <int kStep>
+  static void run_plane(const Pass& pass, const std::vector<PositionBlock>& blocks, const E* image,
+                        ChannelWeights weights, T bias, T* to) {
     using S = Simd<T>;
-    const std::int64_t width = columns_.packed_width(q);
-    const E* from[kTogether];
-    typename S::V all[kTogether] = {};
-    MZ_UNROLL
-    for (std::size_t i = 0; i < kTogether; ++i) from[i] = image + blocks[i]->from;
-    for (const std::int64_t step : pass.steps) {
-      const typename S::V weight = S::splat(*weights);
-      weights += width;
+    constexpr std::size_t kTogether = 8;
+    for (std::size_t first = 0; first < blocks.size(); first += kTogether) {
+      const E* from[kTogether];
+      typename S::V sums[kTogether];
+      MZ_UNROLL
+      for (std::size_t i = 0; i < kTogether; ++i) {  // the last ones repeat a block
+        from[i] = image + blocks[std::min(first + i, blocks.size() - 1)].from;
+        sums[i] = typename S::V{};
+      }
+      const E* weight = weights.data;
+      for (const std::int64_t step : pass.steps) {
+        const typename S::V factor = S::splat(*weight);
+        weight += weights.step;
+        MZ_UNROLL
+        for (std::size_t i = 0; i < kTogether; ++i)
+          if constexpr (kStep == 2)
+            sums[i] = S::fma(S::load_every_second(from[i] + step), factor, sums[i]);
+          else
+            sums[i] = S::fma(S::load(from[i] + step), factor, sums[i]);
+      }
       MZ_UNROLL
       for (std::size_t i = 0; i < kTogether; ++i)
-        if constexpr (kStep == 2)
-          all[i] = S::fma(S::load_every_second(from[i] + step), weight, all[i]);
-        else
-          all[i] = S::fma(S::load(from[i] + step), weight, all[i]);
+        if (first + i < blocks.size())
+          store_positions(pass, blocks[first + i], sums[i] + S::splat(bias), to);
     }
-    MZ_UNROLL
-    for (std::size_t i = 0; i < kTogether; ++i) sums[i] = all[i];
   }
 
-  void store_positions(const Pass& pass, const Target& target, std::int64_t n, std::int64_t lane,
-                       const PositionBlock& block, const typename Simd<T>::V& sums_of_block) {
+  static void store_positions(const Pass& pass, const PositionBlock& block,
+                              const typename Simd<T>::V& sums, T* to) {
     using S = Simd<T>;
-    const typename S::V sum = sums_of_block + S::splat(target.bias[lane]);
-    T* const to = sums(target, n, lane);
     if (pass.places.empty()) {
       if (block.count == S::kWidth)
-        S::store(to + block.first, sum);
+        S::store(to + block.first, sums);
       else
-        S::store_first(to + block.first, sum, block.count);
+        S::store_first(to + block.first, sums, block.count);
       return;
     }
     alignas(64) T all[S::kWidth];
-    S::store(all, sum);
+    S::store(all, sums);
     const std::int64_t* const places = pass.places.data() + block.first;
     for (std::int64_t i = 0; i < block.count; ++i) to[places[i]] = all[i];
   }
