@@ -160,3 +160,16 @@ TEST_CASE("depthwise convolutions of any width equal sums over all taps", "[conv
           if (!infinite) CHECK(again.to_vector<double>() == y.to_vector<double>());
         }
 }
+
+TEST_CASE("the gradient of a convolution's weight without a batch is 0 at any size", "[conv]") {
+  for (const std::int64_t groups : {1, 4}) {
+    const Tensor x = zeros({0, 4, 200000, 200000}).requires_grad_(),
+                 w = ones({4, 4 / groups, 3, 3}).requires_grad_();
+    const Tensor y = conv2d(x, w, {}, {.padding = 1, .groups = groups});
+    CHECK(y.shape() == Shape{0, 4, 200000, 200000});
+    const auto gradients = grad({sum(y)}, {x, w});
+    CHECK(gradients[0].shape() == x.shape());
+    CHECK(gradients[1].to_vector<double>() ==
+          std::vector<double>(static_cast<std::size_t>(w.numel()), 0.0));
+  }
+}

@@ -4,6 +4,8 @@
 // these sums are large, there are fewer chunks, and the taps are divided among tasks instead.
 // Images, gradients and weight may each have either memory format. Where Winograd's algorithm is
 // faster (conv_winograd_cpu.h), this computes only gradients that it finds not to be finite.
+#include <cstring>
+
 #include "../../core/dispatch.h"
 #include "../../cpu/convert.h"
 #include "../../cpu/fold.h"
@@ -378,6 +380,10 @@ using namespace cpu_kernels;
 void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   if (out[0].numel() == 0) return;
   const int dims = attrs.dims;
+  if (in[0].numel() == 0)  // positions are listed below, whose number may be huge without a batch
+    return with_dense(out[0], dims, [](const Tensor& w) {
+      std::memset(w.raw_data(), 0, static_cast<std::size_t>(w.numel()) * item_size(w.dtype()));
+    });
   const Volume read = volume_of(in[0], dims), given = volume_of(in[1], dims);
   const ConvGeometry geometry =
       conv_geometry(attrs, read.size, given.size, leading(attrs.sizes, dims, 1));
