@@ -322,27 +322,25 @@ template <class E> class Convolution {
           else
             sums[i] = S::fma(S::load(from[i] + step), factor, sums[i]);
       }
+      alignas(64) T finished[kTogether][S::kWidth];
       MZ_UNROLL
-      for (std::size_t i = 0; i < kTogether; ++i)
-        if (first + i < blocks.size())
-          store_positions(pass, blocks[first + i], sums[i] + S::splat(bias), to);
+      for (std::size_t i = 0; i < kTogether; ++i) S::store(finished[i], sums[i] + S::splat(bias));
+      for (std::size_t i = 0; i < kTogether && first + i < blocks.size(); ++i)
+        store_positions(pass, blocks[first + i], finished[i], to);
     }
   }
 
-  static void store_positions(const Pass& pass, const PositionBlock& block,
-                              const typename Simd<T>::V& sums, T* to) {
+  static void store_positions(const Pass& pass, const PositionBlock& block, const T* sums, T* to) {
     using S = Simd<T>;
     if (pass.places.empty()) {
       if (block.count == S::kWidth)
-        S::store(to + block.first, sums);
+        S::store(to + block.first, S::load(sums));
       else
-        S::store_first(to + block.first, sums, block.count);
+        std::copy_n(sums, block.count, to + block.first);
       return;
     }
-    alignas(64) T all[S::kWidth];
-    S::store(all, sums);
     const std::int64_t* const places = pass.places.data() + block.first;
-    for (std::int64_t i = 0; i < block.count; ++i) to[places[i]] = all[i];
+    for (std::int64_t i = 0; i < block.count; ++i) to[places[i]] = sums[i];
   }
 
   /** Computes all positions of a pass, several tiles at a time, so that long sums are computed in

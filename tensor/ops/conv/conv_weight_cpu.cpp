@@ -387,19 +387,15 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   const Volume read = volume_of(in[0], dims), given = volume_of(in[1], dims);
   const ConvGeometry geometry =
       conv_geometry(attrs, read.size, given.size, leading(attrs.sizes, dims, 1));
-  const bool is_depthwise = read.channels == attrs.groups && given.channels == attrs.groups &&
-                            takes_positions(geometry, 1, false);
+  const bool is_depthwise = out[0].dtype() != DType::f64 && read.channels == attrs.groups &&
+                            given.channels == attrs.groups && takes_positions(geometry, 1, false);
   const Tensor x = is_depthwise ? row_major(in[0]) : dense(in[0], dims),
                y = is_depthwise ? row_major(in[1]) : dense(in[1], dims);
   const Images from = images_of(x, dims), to = images_of(y, dims);
   with_dense(out[0], dims, [&](const Tensor& w) {
     WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
     if (w.dtype() != x.dtype()) weight.rows.rounds_to = x.dtype();
-    if (is_depthwise) {
-      const auto gradient =
-          w.dtype() == DType::f64 ? &depthwise_weight<double> : &depthwise_weight<float>;
-      return gradient(geometry, from, to, weight.rows);
-    }
+    if (is_depthwise) return depthwise_weight<float>(geometry, from, to, weight.rows);
     const bool large =
         tiles_pay(w.numel() / w.size(0), to.volume.channels / attrs.groups, from.volume.batch) &&
         to.volume.pixels() >= 4;

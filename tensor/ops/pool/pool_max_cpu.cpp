@@ -411,7 +411,7 @@ void max_planes(const Windows& w, const T* x, T* y, At* at, std::int64_t count) 
   const std::int64_t in = volume(w.in), out = volume(w.out);
   Planes<T> planes{count, x, in, y, out};
   const auto positions = [&](std::int64_t plane) { return at ? at + plane * out : nullptr; };
-  if constexpr (std::is_same_v<At, std::uint8_t>)
+  if constexpr (std::is_same_v<At, std::uint8_t> && !std::is_same_v<T, double>)
     if (PairRows<T>::serves(w.attrs, w.in, w.out))
       return PairRows<T>(count * out, w.out[2]).maxima(x, y, at);
   if (!MaxByRows<C>::serves(w))
@@ -494,9 +494,10 @@ void MaxPoolBackward::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   with_row_major(out[0], [&](const Tensor& dx) {
     visit_floating(g.dtype(), [&]<class T>(std::type_identity<T>) {
       using C = ComputeOf<T>;
-      if (PairRows<T>::serves(attrs.windows, attrs.sizes, windows))
-        return PairRows<T>(g.numel(), windows[2])
-            .gradient(g.data<T>(), at.data<std::uint8_t>(), dx.data<T>());
+      if constexpr (!std::is_same_v<T, double>)  // f64 is for references
+        if (PairRows<T>::serves(attrs.windows, attrs.sizes, windows))
+          return PairRows<T>(g.numel(), windows[2])
+              .gradient(g.data<T>(), at.data<std::uint8_t>(), dx.data<T>());
       // A plane is cleared and written while it is in the cache, so memory is written once.
       const Planes<T> both{planes, g.data<T>(), after, dx.data<T>(), before};
       for_each_plane(both, plane_ns, [&](const C* from, C* to, C*, std::int64_t plane) {
