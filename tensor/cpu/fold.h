@@ -20,9 +20,9 @@ namespace mezzo::cpu_kernels {
 namespace detail {
 
 #ifndef __CUDACC__
-/** Calls body(k, at, count) for each vector of kLanes lanes: with the number of elements that the
- *  vector takes from x + at on, as long as that is positive. All from n - n % kLanes on come last.
- */
+/** Divides n elements among the vectors of kLanes lanes, in order: calls body(k, at, count) where
+ *  vector k takes `count` elements from number `at` on. Only the last of a vector may have fewer
+ * than kWidth. */
 template <int kLanes, int kWidth, class Body>
 [[gnu::always_inline]] inline void for_each_vector(std::int64_t n, const Body& body) {
   std::int64_t i = 0;

@@ -1,6 +1,7 @@
 // Convolution and transposed convolution without an im2col matrix. Register blocks of positions x
-// output channels read the padded image through the offsets of positions and taps. The order of a
-// sum is the same in both memory formats. A transposed convolution runs one pass for each phase of
+// output channels read the padded image through the offsets of positions and taps. Where a group
+// has few output channels, vectors hold adjacent positions instead. The order of a sum is the same
+// either way and in both memory formats. A transposed convolution runs one pass for each phase of
 // its stride.
 #include "../../core/dispatch.h"
 #include "../../cpu/convert.h"

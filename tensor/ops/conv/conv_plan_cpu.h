@@ -78,8 +78,7 @@ ConvPlan direct_plan(const ConvGeometry& g, const ConvChannels& channels, Memory
 ConvPlan transposed_plan(const ConvGeometry& g, const ConvChannels& channels, MemoryFormat images,
                          MemoryFormat weight);
 
-// ---- positions as lanes
-// ---------------------------------------------------------------------------
+// ---- positions as lanes -------------------------------------------------------------------------
 
 /** Lanes for positions on every CPU, of which one or several vectors hold them. */
 inline constexpr int kPositionLanes = 16;
@@ -120,9 +119,8 @@ struct PositionBlocks {
   }
 };
 
-/** Returns whether vectors hold adjacent positions instead of channels: where a group has few
- * output channels, as depthwise convolutions and gradients of images do. Images are row-major then.
- */
+/** Returns whether vectors hold adjacent positions instead of channels, of row-major images: where
+ * a group has few output channels, as in depthwise convolutions and gradients of images. */
 inline bool takes_positions(const ConvGeometry& g, std::int64_t out_channels, bool transposed) {
   constexpr std::int64_t kMost = 4;
   const std::int64_t width = transposed ? g.in[2] / g.stride[2] : g.out[2],

@@ -3,7 +3,8 @@
 // divided into chunks by shape alone; each has its own partial sums, which are added in order. If
 // these sums are large, there are fewer chunks, and the taps are divided among tasks instead.
 // Images, gradients and weight may each have either memory format. Where Winograd's algorithm is
-// faster (conv_winograd_cpu.h), this computes only gradients that it finds not to be finite.
+// faster (conv_winograd_cpu.h), this computes only gradients that it finds not to be finite. Those
+// of depthwise convolutions are sums of vectors of positions.
 #include <cstring>
 
 #include "../../core/dispatch.h"
@@ -279,8 +280,8 @@ template <class E> class WeightGradient {
 };
 
 /** Sums of the products of an image and a gradient for some taps, in kPositionLanes lanes each. */
-template <class T> class TapSums {
-  using S = Simd<T>;
+class TapSums {
+  using S = Simd<float>;
   using V = typename S::V;
   static constexpr int kVectors = kPositionLanes / S::kWidth;
 
@@ -289,7 +290,7 @@ template <class T> class TapSums {
 
   /** Adds the products of all positions. `steps`: the offset of each tap in the image. */
   template <int kStep>
-  void add(const PositionBlocks& positions, const T* image, const T* gradient,
+  void add(const PositionBlocks& positions, const float* image, const float* gradient,
            const std::array<std::int64_t, kTaps>& steps) {
     V all[kTaps][kVectors] = {};
     for (const PositionBlock& block : positions.blocks) {
@@ -299,10 +300,10 @@ template <class T> class TapSums {
         given[v] = S::load_first(gradient + block.first + v * S::kWidth, lanes_of(block, v));
       MZ_UNROLL
       for (int t = 0; t < kTaps; ++t) {
-        const T* const from = image + block.from + steps[static_cast<std::size_t>(t)];
+        const float* const from = image + block.from + steps[static_cast<std::size_t>(t)];
         MZ_UNROLL
         for (int v = 0; v < kVectors; ++v) {
-          const T* const at = from + v * S::kWidth * kStep;
+          const float* const at = from + v * S::kWidth * kStep;
           const V value = kStep == 2 ? S::load_every_second(at) : S::load(at);
           // Elements beyond the block may not be finite.
           all[t][v] = S::fma(S::first_of(value, V{}, lanes_of(block, v)), given[v], all[t][v]);
@@ -311,22 +312,21 @@ template <class T> class TapSums {
     }
     MZ_UNROLL
     for (int t = 0; t < kTaps; ++t)
-      totals_[static_cast<std::size_t>(t)] = detail::sum_of<T>(all[t]);
+      totals_[static_cast<std::size_t>(t)] = detail::sum_of<float>(all[t]);
   }
-  T operator[](std::int64_t tap) const { return totals_[static_cast<std::size_t>(tap)]; }
+  float operator[](std::int64_t tap) const { return totals_[static_cast<std::size_t>(tap)]; }
 
  private:
   static std::int64_t lanes_of(const PositionBlock& block, int vector) {
     return std::clamp<std::int64_t>(block.count - vector * S::kWidth, 0, S::kWidth);
   }
 
-  std::array<T, kTaps> totals_;
+  std::array<float, kTaps> totals_;
 };
 
 /** The gradient of the weight of a convolution with one input and one output channel for each
- * group, of row-major images: sums over positions, added image by image. Bits depend on shapes
- * alone. */
-template <class T>
+ * group, of row-major images, in f32: sums over positions, added image by image. Bits depend on
+ * shapes alone. */
 void depthwise_weight(const ConvGeometry& g, const Images& x, const Images& y, const MatrixOut& w) {
   const ConvPlan plan =
       direct_plan(g, {1, 1, 1}, MemoryFormat::contiguous, MemoryFormat::contiguous);
@@ -334,30 +334,30 @@ void depthwise_weight(const ConvGeometry& g, const Images& x, const Images& y, c
   const PositionBlocks positions(pass.rows, kPositionLanes, false);
   const auto taps = static_cast<std::int64_t>(pass.steps.size());
   const std::int64_t padded = plan.layout.pixels(), beyond = 2 * kPositionLanes;
-  const bool converts = y.volume.dtype != dtype_of<T>();
+  const bool converts = y.volume.dtype != DType::f32;
   const auto channel = [&](std::int64_t c) {
-    const Workspace<T> image(padded + beyond), gradient(converts ? y.volume.pixels() : 0),
+    const Workspace<float> image(padded + beyond), gradient(converts ? y.volume.pixels() : 0),
         weights(taps);
-    std::fill_n(image.data() + padded, beyond, T(0));
-    std::fill_n(weights.data(), taps, T(0));
+    std::fill_n(image.data() + padded, beyond, 0.0f);
+    std::fill_n(weights.data(), taps, 0.0f);
     for (std::int64_t n = 0; n < x.volume.batch; ++n) {
       copy_padded_step(x, n, {c, c + 1}, plan.layout, image.data());
-      const auto* given = reinterpret_cast<const T*>(y.at(n, c));
+      const auto* given = reinterpret_cast<const float*>(y.at(n, c));
       if (converts) {
-        convert(y.volume.dtype, y.at(n, c), dtype_of<T>(), gradient.data(), y.volume.pixels());
+        convert(y.volume.dtype, y.at(n, c), DType::f32, gradient.data(), y.volume.pixels());
         given = gradient.data();
       }
-      constexpr std::int64_t kTaps = TapSums<T>::kTaps;
+      constexpr std::int64_t kTaps = TapSums::kTaps;
       for (std::int64_t first = 0; first < taps; first += kTaps) {
         std::array<std::int64_t, kTaps> steps;  // the last ones repeat a tap
         for (std::int64_t t = 0; t < kTaps; ++t)
           steps[static_cast<std::size_t>(t)] =
               pass.steps[static_cast<std::size_t>(std::min(first + t, taps - 1))];
-        TapSums<T> sums;
+        TapSums sums;
         if (positions.step == 2)
-          sums.template add<2>(positions, image.data(), given, steps);
+          sums.add<2>(positions, image.data(), given, steps);
         else
-          sums.template add<1>(positions, image.data(), given, steps);
+          sums.add<1>(positions, image.data(), given, steps);
         for (std::int64_t t = 0; t < kTaps && first + t < taps; ++t)
           weights.data()[pass.taps[static_cast<std::size_t>(first + t)]] += sums[t];
       }
@@ -395,7 +395,7 @@ void ConvWeight::cpu(Inputs in, Outputs out, const Attrs& attrs) {
   with_dense(out[0], dims, [&](const Tensor& w) {
     WeightOut weight{{w.raw_data(), w.dtype(), w.numel() / w.size(0), 1}, dense_format(w)};
     if (w.dtype() != x.dtype()) weight.rows.rounds_to = x.dtype();
-    if (is_depthwise) return depthwise_weight<float>(geometry, from, to, weight.rows);
+    if (is_depthwise) return depthwise_weight(geometry, from, to, weight.rows);
     const bool large =
         tiles_pay(w.numel() / w.size(0), to.volume.channels / attrs.groups, from.volume.batch) &&
         to.volume.pixels() >= 4;

@@ -80,11 +80,6 @@ template <class C> struct Lanes {
   }
 
   template <int... kLane>
-  static Values every_second(Values low, Values high, std::integer_sequence<int, kLane...>) {
-    return __builtin_shufflevector(low, high, (2 * kLane)...);
-  }
-
-  template <int... kLane>
   static Values every_second_from_1(Values low, Values high, std::integer_sequence<int, kLane...>) {
     return __builtin_shufflevector(low, high, (2 * kLane + 1)...);
   }
@@ -94,7 +89,7 @@ template <class C> struct Lanes {
     Values low, high;
     load(low, from);
     load(high, from + kCount);
-    even = every_second(low, high, std::make_integer_sequence<int, kCount>{});
+    even = Simd<C>::load_every_second(from);
     odd = every_second_from_1(low, high, std::make_integer_sequence<int, kCount>{});
   }
 
@@ -116,10 +111,7 @@ template <class C> struct Lanes {
     if constexpr (kStride == 1) {
       load(to, from);
     } else if constexpr (kStride == 2) {
-      Values low, high;
-      load(low, from);
-      load(high, from + kCount);
-      to = every_second(low, high, std::make_integer_sequence<int, kCount>{});
+      to = Simd<C>::load_every_second(from);
     } else {
       for (std::int64_t i = 0; i < kCount; ++i) to[i] = from[i * stride];
     }
