@@ -293,12 +293,12 @@ AxpbyTensors unscaled_sum(const SessionCore& core, const Slot& slot, const Scale
   return sum;
 }
 
-/** Creates missing masters, and appends to `items` what unscale() is to do with the new gradients
- *  of a scope, outside of one with those that delay_unscale left scaled:
- *  divide them by `scale` and add the earlier ones, in the masters where there are some. With
- * `late` they stay scaled and are only checked: the update divides them, or the first read does.
- * Returns the gradients for set_gradients(). Errors: StateError for a gradient that was not reduced
- * over the processes that train together. */
+/** Creates missing masters, and appends to `items` what unscale() is to do with the gradients of
+ *  these optimizers: the new ones of their open scope, or, where none is open, those that
+ *  delay_unscale left scaled. They are divided by `scale` and added to earlier ones, in the masters
+ *  where there are some. With `late` they stay scaled and are only checked: the update divides
+ *  them, or the first read does. Returns the gradients for set_gradients(). Errors: StateError for
+ *  a gradient that was not reduced over the processes that train together. */
 std::vector<ScopeGradient> collect(const States& states, const ScaleValue& scale,
                                    std::vector<AxpbyTensors>& items,
                                    optim::LateGradients* late = nullptr) {

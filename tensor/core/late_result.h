@@ -31,10 +31,11 @@ struct LateOptions {
 };
 
 /** Returns the one result of an op of `info`, contiguous, with its gradient. Its memory is
- * allocated and computed when it is first asked for; until then in[0], or more operands, must stay.
- * Results of a captured step that exist at its end are computed there, because replays must write
- * what is read after them. Errors: those of the op's shape rule; when it is read, StateError if an
- * operand was modified, and CapturePostponed in a capture that began after the result was made. */
+ * allocated and computed when it is first asked for; until then in[0], or as many operands as the
+ * options say, must stay as they are. Results of a captured step that exist at its end are computed
+ * there, because replays must write what is read after them. Errors: those of the op's shape rule;
+ * when it is read, StateError if an operand was modified, and CapturePostponed in a capture that
+ * began after the result was made. */
 Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<const void> attrs,
                    const LateTexts& texts, const LateOptions& options = {});
 
