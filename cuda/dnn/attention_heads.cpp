@@ -152,6 +152,7 @@ std::vector<std::int64_t> dnn::Attention::kind() const {
                                     values,
                                     is_causal ? 1 : 0,
                                     drops ? 1 : 0,
+                                    repeats ? 1 : 0,
                                     bias.entries,
                                     bias.heads,
                                     bias.queries};

@@ -55,7 +55,7 @@ Attention part_of(const Attention& a, std::int64_t first, std::int64_t count) {
 std::int64_t score_bytes_of_entry(const Attention& a) {
   const std::int64_t rows = a.heads * a.queries;
   std::int64_t most = 0;
-  if (a.wanted == Attention::Wanted::gradients) most = 2 * rows * a.keys;
+  if (a.wanted == Attention::Wanted::gradients && a.repeats) most = 2 * rows * a.keys;
   if (a.drops) most = 2 * rows * a.pitch();
   return a.bias.entries > 1 ? std::max(most, a.bias_bytes() / a.entries) : most;
 }
@@ -226,6 +226,12 @@ bool is_unsafe(const Attention& gradients) {
   return gradients.queries == 1 || (gradients.bias.exists() && gradients.keys % 128 == 64);
 }
 
+/** Returns whether gradients are to have the same bits in every run. Those of whole tiles may be
+ *  summed in any order where the program allows it. */
+bool must_repeat(const Attention& gradients) {
+  return !allow_nondeterministic() || gradients.queries % 64 != 0 || gradients.features % 16 != 0;
+}
+
 }  // namespace
 
 bool attention_by_library(Inputs in, Outputs out, const op::AttentionAttrs& attrs) {
@@ -267,6 +273,7 @@ bool attention_backward_by_library(Inputs in, Outputs out,
     problem = as_heads(of, attrs.forward);
   }
   if (!problem || problem->key_heads != problem->heads || is_unsafe(*problem)) return false;
+  problem->repeats = must_repeat(*problem);
   const Tensor log_sums = row_major(in[6]);
   problem->log_sums = log_sums.raw_data();
   return serve_proven(*problem,

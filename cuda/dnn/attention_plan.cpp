@@ -202,9 +202,8 @@ class AttentionGraph {
 
   // The engine computes the row sums of g y itself and ignores the factor that the graph multiplies
   // them with, so that the factor is 1, and dropout's comes before the subtraction.
-  // The gradients of q use a separate product of the complete score gradients. In the other pattern
-  // blocks accumulate into them in an arbitrary order, which is not deterministic (and no note of
-  // the engine says so).
+  // Gradients of q that repeat use a separate product of the complete score gradients. In the other
+  // pattern blocks add to sums in memory in an arbitrary order (and no note of the engine says so).
   void add_backward(Part v_transposed, Part g) {
     const Sizes results{a_.entries, a_.heads, a_.queries, a_.values};
     const Part products =
@@ -227,7 +226,16 @@ class AttentionGraph {
     multiply(transposed_scores(gradients), q_, matrices(kDk, a_.dk, a_.keys, a_.features));
     const Part k = reshape(k_transposed_, between({a_.entries, a_.key_heads, a_.keys, a_.features},
                                                   {a_.k.entry, a_.k.head, a_.k.row, 1}, low()));
-    multiply(gradients, k, matrices(kDq, a_.dq, a_.queries, a_.features));
+    const Part dq = matrices(kDq, a_.dq, a_.queries, a_.features);
+    if (a_.repeats) {
+      multiply(gradients, k, dq);
+      return;
+    }
+    const Sizes of_q{a_.entries, a_.heads, a_.queries, a_.features};
+    const Part sums_of_q = graph_.add(
+        {.name = kDqSums, .sizes = of_q, .strides = packed_strides(of_q), .in_tiles = true});
+    multiply(gradients, k, sums_of_q);
+    apply({.mode = CUDNN_POINTWISE_IDENTITY, .x = sums_of_q}, dq);
   }
 
   const Attention& a_;
@@ -242,7 +250,7 @@ class AttentionGraph {
 
 std::optional<Plan> plan(const Attention& attention, const Target& target, int first) {
   return choose_engine(AttentionGraph(attention).graph(), target,
-                       {.workspace = kMostAttentionWorkspace}, first);
+                       {.repeats = attention.repeats, .workspace = kMostAttentionWorkspace}, first);
 }
 
 }  // namespace mezzo::gpu::dnn

@@ -5,6 +5,7 @@
 
 #include "../../tensor/text/text.h"
 #include "../kernels/host_lines.h"
+#include "../kernels/shape/copy.h"
 #include "../runtime/device.h"
 #include "plan.h"
 
@@ -111,10 +112,16 @@ void execute(const Plan& plan, const Attention& a, Device device, runtime::Strea
     operands.add(kKept, a.kept);
     operands.add(kKeepFactor, &keep_factor);
   }
-  Tensor offsets;
+  Tensor offsets, sums;
   if (a.wanted == Attention::Wanted::gradients) {
     offsets = workspace(a.entries * a.heads * a.queries * std::int64_t{sizeof(float)}, device);
     operands.add(kOffsets, offsets.raw_data());
+    if (!a.repeats) {
+      sums = workspace(a.entries * a.heads * a.queries * a.features * std::int64_t{sizeof(float)},
+                       device);
+      fill_elements(sums, 0);
+      operands.add(kDqSums, sums.raw_data());
+    }
     operands.add(kG, a.g.data);
     operands.add(kDq, a.dq.data);
     operands.add(kDk, a.dk.data);

@@ -54,6 +54,7 @@ struct Attention {
   std::int64_t entries = 1, heads = 1;
   std::int64_t key_heads = 1;  // heads of k and v, each shared by neighbouring heads of q; equal to
                                // `heads` for gradients
+  bool repeats = true;         // the gradients have the same bits in every run
   std::int64_t queries = 1, keys = 1;
   std::int64_t features = 8, values = 8;  // multiples of 8, at most 128
   bool is_causal = false;                 // query i attends to keys 0..i
@@ -81,9 +82,9 @@ struct Attention {
   std::string text() const;
 };
 
-/** Enqueues the attention, as convolve() does, without a comparison. Gradients keep the gradients
- *  of the scores in memory, 16 bits each: returns false if these need more than most_score_bytes()
- *  bytes. */
+/** Enqueues the attention, as convolve() does, without a comparison. Gradients that repeat keep the
+ *  gradients of the scores in memory, 16 bits each: returns false if these need more than
+ *  most_score_bytes() bytes. */
 bool attend(const Attention& attention, Device device, runtime::Stream stream);
 
 /** Returns the limit in bytes for each array of scores in memory: their gradients, their bias, and

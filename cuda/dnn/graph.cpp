@@ -58,6 +58,7 @@ Graph::Part Graph::add(const Array& array) {
   d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, array.alignment);
   d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, array.place == Array::Place::engine);
   d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, array.place == Array::Place::host);
+  if (array.in_tiles) d.set(CUDNN_ATTR_TENSOR_REORDERING_MODE, CUDNN_TENSOR_REORDERING_F16x16);
   require(d.finalize());
   parts_.push_back(std::move(d));
   return parts_.size() - 1;

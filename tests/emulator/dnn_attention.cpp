@@ -248,7 +248,7 @@ bool takes(const Attention&) { return emulator::has_dnn(); }
 
 std::optional<Choice> find_plan(const Attention& a, Device, int first) {
   const std::int64_t bytes = 2 * a.entries * a.heads * a.queries * a.keys;
-  if (a.wanted == Wanted::gradients && bytes > most_score_bytes()) return std::nullopt;
+  if (a.wanted == Wanted::gradients && a.repeats && bytes > most_score_bytes()) return std::nullopt;
   return emulated_plan(first);
 }
 

@@ -122,3 +122,24 @@ TEST_CASE("cuDNN's attention gradients use no atomic additions in memory", "[dnn
     CHECK(plan(planned_attention(large, f16, AttentionWanted::y), {.properties = &device}));
   }
 }
+
+TEST_CASE("cuDNN's attention gradients that need not repeat keep no scores in memory", "[dnn]") {
+  NEED_CUDNN();
+  AttentionCase large = kGpt;
+  large.queries = large.keys = 4096;
+  const AttentionCase dropout = kAttentionCases[12];
+  for (const described::Gpu& gpu : {described::kH200, described::kA100}) {
+    const Descriptor device = described::properties(gpu);
+    for (const AttentionCase& c : {kGpt, large, dropout}) {
+      INFO(gpu.name << " " << c.name << " " << c.keys);
+      Attention attention = planned_attention(c, bf16, AttentionWanted::gradients);
+      attention.repeats = false;
+      const auto found = plan(attention, {.properties = &device});
+      REQUIRE(found);
+      CHECK(found->tensor_cores);
+      // On Ampere the engine has sums of its own for the gradients of queries.
+      const std::int64_t sums = c.entries * c.heads * c.queries * c.features * 4;
+      CHECK(found->workspace < sums + (1 << 20));
+    }
+  }
+}
