@@ -1,12 +1,15 @@
 #include "dispatch.h"
 
 #include <algorithm>
+#include <array>
 
+#include "../device/queues.h"
 #include "../ops/shape/copy.h"
 #include "../ops/shape/view.h"
 #include "../text/log.h"
 #include "../text/text.h"
 #include "error.h"
+#include "late_result.h"
 
 namespace mezzo {
 
@@ -93,20 +96,68 @@ void move_numbers(const OpInfo& info, std::span<Tensor> in, Device device) {
     if (x.defined()) x = x.to(device);
 }
 
+/** The operands of a kernel, and the memory format of its results. On a device, results that are
+ *  row-major may be late copies of channels-last memory, which later kernels read instead. */
+class FormatInside {
+ public:
+  FormatInside(const OpInfo& info, std::span<Tensor> in, const OutSpec& result, Device device)
+      : in_(in) {
+    const bool keeps_format = info.traits.channels_last != ChannelsLast::never || result.format;
+    if (device.kind == DeviceKind::cpu || !keeps_format || info.traits.crosses_devices) return;
+    operands_.assign(in.begin(), in.end());
+    in_ = operands_;
+    is_channels_last_ = take_channels_last(info, in_, result.shape);
+    if (result.prefers_channels_last)
+      is_channels_last_ = is_channels_last_ || (!current_queue(device) && !needs_single_ops());
+  }
+
+  /** Returns the operands for the kernel. */
+  Inputs operands() const { return in_; }
+
+  /** Returns whether results are channels-last. */
+  bool is_channels_last() const { return is_channels_last_; }
+
+ private:
+  std::span<Tensor> in_;
+  std::vector<Tensor> operands_;
+  bool is_channels_last_ = false;
+};
+
 void run_kernel(const OpInfo& info, std::span<Tensor> in, std::span<Tensor> out,
                 const void* attrs) {
   const OutSpecs specs = info.infer(info, in, attrs);
   const Device device = common_device(info, in);
   const KernelFn kernel = kernel_for(info, device);
   move_numbers(info, in, device);
+  const FormatInside inside(info, in, specs.items[0], device);
+  std::array<bool, OutSpecs::kMax> is_copy{};  // results that are row-major copies
   for (std::size_t i = 0; i < static_cast<std::size_t>(specs.count); ++i) {
     const OutSpec& spec = specs.items[i];
-    const MemoryFormat format =
+    MemoryFormat format =
         spec.format ? *spec.format : kept_format(info.traits.channels_last, in, spec.shape);
+    if (inside.is_channels_last() && format == MemoryFormat::contiguous &&
+        may_be_channels_last(spec.shape.rank())) {
+      format = MemoryFormat::channels_last;
+      is_copy[i] = true;
+    }
     out[i] =
         empty_tensor(spec.shape, spec.dtype, spec.device.value_or(device), spec.pinned, format);
   }
-  kernel(info, in, out, attrs);
+  kernel(info, inside.operands(), out, attrs);
+  for (std::size_t i = 0; i < is_copy.size(); ++i)
+    if (is_copy[i]) out[i] = late_row_major(out[i]);
+}
+
+/** Runs a kernel that overwrites `self`, or the channels-last memory that it is a late copy of. */
+void run_kernel_in_place(KernelFn kernel, const OpInfo& info, Inputs in, Tensor& self,
+                         const void* attrs) {
+  if (info.elementwise && self.impl()->storage->is_late()) {
+    std::vector<Tensor> operands(in.begin(), in.end());
+    operands.push_back(self);
+    if (take_channels_last(info, operands, self.shape()))
+      return kernel(info, Inputs(operands).first(in.size()), {&operands.back(), 1}, attrs);
+  }
+  kernel(info, in, {&self, 1}, attrs);
 }
 
 /** A scope that calls enter_forward and leave_forward of the trace hook, if there is one. */
@@ -217,7 +268,7 @@ void run_op_in_place(const OpInfo& info, std::span<Tensor> in, const void* attrs
   copy_overlapping_operands(info, in, self, recording);
   if (recording) {
     in[0] = begin_in_place(info, self);
-    auto write = [&] { kernel(info, in, {&self, 1}, attrs); };
+    auto write = [&] { run_kernel_in_place(kernel, info, in, self, attrs); };
     const auto call = [](void* data) { (*static_cast<decltype(write)*>(data))(); };
     constexpr op::Fill::Attrs filled;
     if (constant)
@@ -225,7 +276,7 @@ void run_op_in_place(const OpInfo& info, std::span<Tensor> in, const void* attrs
     else
       recorded_write(info, in, self, attrs, call, &write);
   } else {
-    kernel(info, in, {&self, 1}, attrs);
+    run_kernel_in_place(kernel, info, in, self, attrs);
     self.impl()->storage->bump_version();
   }
   if (hooks.trace) hooks.trace->trace(info, in, {&self, 1});

@@ -1,18 +1,22 @@
 #include "late_result.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
 
 #include "../device/capture.h"
 #include "../device/queues.h"
+#include "../ops/shape/copy.h"
 #include "../text/text.h"
 #include "dispatch.h"
 
 namespace mezzo {
 
 namespace {
+
+constexpr std::size_t kMaxTaken = 8;  // operands of an op that has channels-last kernels
 
 struct LateResult;
 /** The late result that this thread computes by write() in place of its kernel. */
@@ -164,7 +168,8 @@ Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<c
   if (late->capture || in.size() > 1) LateResults::all()->add(late);
   if (late->capture) Capture::current()->join(LateResults::all());
   if (grad_enabled() && x.requires_grad()) record(info, in, {&y, 1}, attrs.get());
-  if (TraceHook* const hook = thread_hooks().trace) {
+  TraceHook* const hook = thread_hooks().trace;
+  if (hook && options.traced) {
     hook->enter_forward(info);
     hook->trace(info, in, {&y, 1});
     hook->leave_forward(info);
@@ -204,6 +209,53 @@ Tensor late_operand(const OpInfo& info, const Tensor& x) {
   late->require_unmodified();
   const Tensor& from = late->in[0];
   return alias(from, x.shape(), x.strides(), from.impl()->offset + x.impl()->offset);
+}
+
+// ---- channels-last memory of row-major results --------------------------------------------------
+
+Tensor late_row_major(const Tensor& x) {
+  if (x.is_contiguous())
+    return alias(x, x.shape(), contiguous_strides(x.shape()), x.impl()->offset);
+  using op::Clone;
+  return late_result(op_info<Clone>, {x},
+                     std::make_shared<Clone::Attrs>(Clone::Attrs{MemoryFormat::contiguous}),
+                     {.op = "contiguous",
+                      .read = "a result in channels-last memory is first read in row-major order",
+                      .modified = "the channels-last memory of a result was modified",
+                      .hint = "call contiguous() before the capture"},
+                     {.traced = false});
+}
+
+Tensor channels_last_source(const Tensor& x) {
+  const Storage& storage = *x.impl()->storage;
+  if (!storage.is_late() || !may_be_channels_last(x.dim())) return {};
+  const auto late = std::dynamic_pointer_cast<LateResult>(storage.late_write());
+  const bool is_copy = late && late->info == &op_info<op::Clone> && late->is_usable() &&
+                       x.shape() == late->shape && x.is_contiguous();
+  return is_copy && !current_queue(x.device()) ? late->in[0] : Tensor{};
+}
+
+bool take_channels_last(const OpInfo& info, std::span<Tensor> operands, const Shape& result) {
+  const bool is_late = std::any_of(operands.begin(), operands.end(), [](const Tensor& x) {
+    return x.defined() && x.impl()->storage->is_late();
+  });
+  const bool may_take = !info.elementwise || may_be_channels_last(result.rank());
+  std::array<Tensor, kMaxTaken> sources;
+  if (!is_late || !may_take || operands.size() > sources.size() || needs_single_ops()) return false;
+  bool found = false;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Tensor& x = operands[i];
+    if (!x.defined()) continue;
+    sources[i] = channels_last_source(x);
+    found = found || sources[i].defined();
+    if (info.elementwise && x.shape() == result && !sources[i].defined() &&
+        !x.is_contiguous(MemoryFormat::channels_last))
+      return false;
+  }
+  if (!found) return false;
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (sources[i].defined()) operands[i] = sources[i];
+  return true;
 }
 
 }  // namespace mezzo

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,7 @@ bool can_be_late(const Tensor& x);
 struct LateOptions {
   std::size_t kept = 1;    // so many of the first operands must stay as they are meanwhile
   std::uint64_t name = 0;  // for write_late_result(); 0: none
+  bool traced = true;      // false: trace hooks see the op that it is a part of
 };
 
 /** Returns the one result of an op of `info`, contiguous, with its gradient. Its memory is
@@ -58,5 +60,21 @@ void compute_late_results_of(const Tensor& x);
  *  of one, with the shape and strides of x; undefined if x is none, or if this thread's work goes
  *  into another queue than the main one. Errors: StateError if in[0] was modified. */
 Tensor late_operand(const OpInfo& info, const Tensor& x);
+
+// ---- channels-last memory of row-major results --------------------------------------------------
+
+/** Returns a row-major tensor with the elements of x, which is dense and channels-last: a late
+ * copy, or a view where both formats have one order. */
+Tensor late_row_major(const Tensor& x);
+
+/** Returns the channels-last tensor that x is a late copy of; undefined if it is none, or if this
+ *  thread's work goes into another queue than the main one. */
+Tensor channels_last_source(const Tensor& x);
+
+/** Replaces the operands of an op that are late copies of channels-last tensors by those tensors,
+ *  where its kernel then computes a result of the shape faster: nothing is copied to row-major
+ * order and back. Returns whether it did. An elementwise kernel gets all operands of the result's
+ * shape in one order, or as they are. */
+bool take_channels_last(const OpInfo& info, std::span<Tensor> operands, const Shape& result);
 
 }  // namespace mezzo

@@ -143,6 +143,8 @@ struct OutSpec {
   std::optional<Device> device = {};        // unset: the device of the operands
   bool pinned = false;                      // on the CPU only: use pinned memory
   std::optional<MemoryFormat> format = {};  // unset: by OpTraits::channels_last
+  /** A row-major result: compute it channels-last where it can be a late copy of that. */
+  bool prefers_channels_last = false;
 };
 
 /** Shapes and dtypes of an op's outputs. */

@@ -2,6 +2,7 @@
 
 #include "../ops/shape/copy.h"
 #include "dispatch.h"
+#include "late_result.h"
 
 namespace mezzo {
 
@@ -23,6 +24,8 @@ Tensor empty_workspace(const Tensor& x, MemoryFormat format) {
 
 Tensor to_format(const Tensor& x, MemoryFormat format) {
   if (!x.defined() || x.is_contiguous(format)) return x;
+  if (format == MemoryFormat::channels_last && x.impl()->storage->is_late())
+    if (Tensor source = channels_last_source(x); source.defined()) return source;
   Tensor copy = empty_workspace(x, format);
   run_kernel<op::Clone>({&x, 1}, copy);
   return copy;

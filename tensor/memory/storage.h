@@ -44,7 +44,7 @@ class MZ_API Storage final : public RefCounted {
   /** Returns the address of the first byte on device(); not null even for 0 bytes. Runs the late
    *  write, if there is one. Errors: OutOfMemory and those of the late write, which stays then. */
   void* data() const {
-    if (is_late_.load(std::memory_order_acquire)) run_late_write();
+    if (is_late()) run_late_write();
     return data_;
   }
   /** Sets a write to run when data() is next called, or none. An earlier one that has not run is
@@ -52,6 +52,8 @@ class MZ_API Storage final : public RefCounted {
   void set_late_write(std::shared_ptr<LateWrite> late);
   /** Returns the late write that has not run yet; null if there is none. */
   std::shared_ptr<LateWrite> late_write() const;
+  /** Returns whether there is one. */
+  bool is_late() const { return is_late_.load(std::memory_order_acquire); }
   /** Returns the address without running the late write; null if there is no memory yet. */
   void* present_data() const { return data_; }
   /** Returns the size as requested, without the allocator's rounding. */

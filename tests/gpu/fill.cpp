@@ -35,7 +35,7 @@ constexpr Small kSmall[] = {
     {"move_digits_kernel", 4, "sorts 16,384 indices of an embedding"},
     {"name_kernel", 64, "16,384 indices of an embedding"},
     {"packed_backward_kernel", 256, "one wave of 264, in which all blocks have 64 rows"},
-    {"packed_column_sum_kernel", 32, "1,000 columns of 256 rows, 32 elements per thread"},
+    {"packed_column_sum_kernel", 256, "65,536 sums of products of 256 images, at O0"},
     {"packed_gradient_kernel", 256, "of cross entropy: 256 lines of 1,000 classes"},
     {"packed_loss_kernel", 256, "256 lines of 1,000 classes"},
     {"packed_whole_gradient_kernel", 256, "256 channels with a block of 1,024 threads each"},
@@ -44,6 +44,7 @@ constexpr Small kSmall[] = {
     {"scan_kernel", 1, "places of 256 digits of 16,384 indices"},
     {"segment_sums_kernel", 192, "16,384 indices of rows of 48 packs, 16 indices per thread"},
     {"total_loss_kernel", 1, "at most 1,024 losses, or 32 sums of them"},
+    {"transpose_kernel", 256, "weights of convolutions that are channels-last inside"},
     {"windows_kernel", 6, "of the first layer's 9,408 weights"},
 };
 
@@ -177,6 +178,7 @@ TEST_CASE("the kernels of training steps fill a GPU", "[gpu][fill]") {
   check("char-GPT", gpt_step({}, 64, "O2"));
   check("GPT-2", gpt_step(kGpt2, 16, "O2"));
   check("ResNet-50", resnet_step(MemoryFormat::channels_last, "O2"));
+  check("ResNet-50, row-major", resnet_step(MemoryFormat::contiguous, "O0"));
   check("ResNet-50, row-major", resnet_step(MemoryFormat::contiguous, "O2"));
   for (const Small& small : kSmall) {  // the list has no entries too many
     INFO(small.kernel);

@@ -79,6 +79,20 @@ void require_ranks(const std::string& op, Inputs in, int dims) {
                                           " dimensions, weight of ", dims + 2)});
 }
 
+/** Returns true for convolutions on a GPU whose row-major operands cuDNN would copy to
+ * channels-last order and back in each call: those of 16 bits, which Tensor Cores compute, with
+ * whole packs of channels. The copies of fewer elements take the time of their launches. */
+bool prefers_channels_last(Inputs in, const ConvAttrs& attrs, const Shape& result) {
+  constexpr std::int64_t kPack = 8, kLeast = std::int64_t{1} << 18;
+  const Tensor& x = in[0];
+  if (x.device().kind == DeviceKind::cpu || !is_low(x.dtype()) || attrs.groups != 1 ||
+      x.dim() != attrs.dims + 2 || !may_be_channels_last(x.dim()))
+    return false;
+  const std::int64_t channels = x.shape()[1];
+  return (channels < kPack || channels % kPack == 0) && result[1] % kPack == 0 &&
+         x.numel() + checked_numel(result, "conv") >= kLeast;
+}
+
 /** Returns the input's shape with channels and spatial sizes replaced. */
 Shape result_shape(const Tensor& x, int dims, std::int64_t channels, const Extent& sizes) {
   Shape shape = x.shape();
@@ -86,6 +100,16 @@ Shape result_shape(const Tensor& x, int dims, std::int64_t channels, const Exten
   shape[first - 1] = channels;
   for (int i = 0; i < dims; ++i) shape[first + i] = sizes[static_cast<std::size_t>(i)];
   return shape;
+}
+
+/** Returns the result of a convolution or its adjoint. */
+OutSpecs conv_result(const std::string& op, Inputs in, const ConvAttrs& attrs,
+                     std::int64_t channels, const Extent& sizes) {
+  const Shape shape = result_shape(in[0], attrs.dims, channels, sizes);
+  return {{.shape = shape,
+           .dtype = require_one_floating_dtype(op, in),
+           .format = format_of_images(in[0].dim(), attrs.dims, attrs.format),
+           .prefers_channels_last = prefers_channels_last(in, attrs, shape)}};
 }
 
 }  // namespace
@@ -110,9 +134,7 @@ OutSpecs ConvFunctions::infer(Inputs in, const Attrs& attrs) {
                                             saturated_size(padded), " are there)")});
     sizes[d] = attrs.sizes[d] >= 0 ? attrs.sizes[d] : checked_size(window.places(padded), op);
   }
-  return {{.shape = result_shape(in[0], attrs.dims, w[0], sizes),
-           .dtype = require_one_floating_dtype(op, in),
-           .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
+  return conv_result(op, in, attrs, w[0], sizes);
 }
 
 OutSpecs ConvTransposeFunctions::infer(Inputs in, const Attrs& attrs) {
@@ -146,9 +168,7 @@ OutSpecs ConvTransposeFunctions::infer(Inputs in, const Attrs& attrs) {
                                             saturated_size(size))});
     sizes[d] = checked_size(size, op);
   }
-  return {{.shape = result_shape(in[0], attrs.dims, out_channels, sizes),
-           .dtype = require_one_floating_dtype(op, in),
-           .format = format_of_images(in[0].dim(), attrs.dims, attrs.format)}};
+  return conv_result(op, in, attrs, out_channels, sizes);
 }
 
 OutSpecs ConvWeight::infer(Inputs in, const Attrs& attrs) {

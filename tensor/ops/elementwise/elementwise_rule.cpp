@@ -1,6 +1,7 @@
 #include "elementwise_rule.h"
 
 #include "../../core/elementwise_info.h"
+#include "../../core/late_result.h"
 #include "../../core/registry.h"
 #include "../../cpu/block_map.h"
 #include "../reduce/reduce.h"
@@ -86,8 +87,11 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
   for (std::size_t i = 0; i < count; ++i) in[i] = saved.inputs[i];
   in[count] = saved.outputs[0];
   in[count + 1] = gy;
-  const Inputs operands(in.data(), count + 2);
+  const std::span<Tensor> operands(in.data(), count + 2);
   const MemoryFormat format = kept_format(saved.info.traits.channels_last, operands, gy.shape());
+  const bool is_copied =
+      take_channels_last(saved.info, operands, gy.shape()) && format == MemoryFormat::contiguous;
+  const MemoryFormat computed = is_copied ? MemoryFormat::channels_last : format;
   const DType arithmetic = gradient_arithmetic(operands);
   const bool passes_on = is_plain_sum(saved);
   Grads gradients(count);
@@ -100,13 +104,14 @@ Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy) {
     // there is only one rounding.
     const bool broadcast = !(saved.input_meta[i].shape == gy.shape());
     const DType dtype = saved.gradient_dtype(static_cast<int>(i));
-    gradients[i] = out[i] =
-        empty_tensor(gy.shape(), broadcast ? arithmetic : dtype, gy.device(), false, format);
+    out[i] = empty_tensor(gy.shape(), broadcast ? arithmetic : dtype, gy.device(), false, computed);
     computes = true;
   }
   if (!computes) return gradients;
   const DerivativeFn kernel = saved.info.derivative[static_cast<std::size_t>(gy.device().kind)];
   kernel(saved.info, operands, {out.data(), count}, saved.attrs_address);
+  for (std::size_t i = 0; i < count; ++i)
+    if (out[i].defined()) gradients[i] = is_copied ? late_row_major(out[i]) : out[i];
   return gradients;
 }
 
