@@ -104,9 +104,11 @@ class FormatInside {
       : in_(in) {
     const bool keeps_format = info.traits.channels_last != ChannelsLast::never || result.format;
     if (device.kind == DeviceKind::cpu || !keeps_format || info.traits.crosses_devices) return;
-    operands_.assign(in.begin(), in.end());
-    in_ = operands_;
-    is_channels_last_ = take_channels_last(info, in_, result.shape);
+    if (any_is_late(in)) {
+      operands_.assign(in.begin(), in.end());
+      in_ = operands_;
+      is_channels_last_ = take_channels_last(info, in_, result.shape);
+    }
     if (result.prefers_channels_last)
       is_channels_last_ = is_channels_last_ || (!current_queue(device) && !needs_single_ops());
   }

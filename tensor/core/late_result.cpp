@@ -236,12 +236,10 @@ Tensor channels_last_source(const Tensor& x) {
 }
 
 bool take_channels_last(const OpInfo& info, std::span<Tensor> operands, const Shape& result) {
-  const bool is_late = std::any_of(operands.begin(), operands.end(), [](const Tensor& x) {
-    return x.defined() && x.impl()->storage->is_late();
-  });
   const bool may_take = !info.elementwise || may_be_channels_last(result.rank());
   std::array<Tensor, kMaxTaken> sources;
-  if (!is_late || !may_take || operands.size() > sources.size() || needs_single_ops()) return false;
+  if (!any_is_late(operands) || !may_take || operands.size() > sources.size() || needs_single_ops())
+    return false;
   bool found = false;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Tensor& x = operands[i];

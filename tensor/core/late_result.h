@@ -71,6 +71,13 @@ Tensor late_row_major(const Tensor& x);
  *  thread's work goes into another queue than the main one. */
 Tensor channels_last_source(const Tensor& x);
 
+/** Returns whether one of the tensors, which may be undefined, has a late write. */
+inline bool any_is_late(std::span<const Tensor> tensors) {
+  for (const Tensor& x : tensors)
+    if (x.defined() && x.impl()->storage->is_late()) return true;
+  return false;
+}
+
 /** Replaces the operands of an op that are late copies of channels-last tensors by those tensors,
  *  where its kernel then computes a result of the shape faster: nothing is copied to row-major
  * order and back. Returns whether it did. An elementwise kernel gets all operands of the result's

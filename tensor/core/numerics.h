@@ -16,7 +16,8 @@ MZ_API void set_allow_tf32(bool on);
  *  to run: cuDNN engines that sum in the order in which blocks finish, for convolutions and for the
  *  gradients of attention, and cuDNN's recurrent layers. Default: off, so that the same program
  *  gives the same bits in every run. The equivalent in PyTorch is
- *  use_deterministic_algorithms(false), its default. Results on the CPU are always deterministic. */
+ *  use_deterministic_algorithms(false), its default. Results on the CPU are always deterministic.
+ */
 MZ_API bool allow_nondeterministic();
 /** Sets allow_nondeterministic(). */
 MZ_API void set_allow_nondeterministic(bool on);

@@ -24,12 +24,14 @@ Tensor empty_workspace(const Tensor& x, MemoryFormat format) {
 
 Tensor to_format(const Tensor& x, MemoryFormat format) {
   if (!x.defined() || x.is_contiguous(format)) return x;
-  if (format == MemoryFormat::channels_last && x.impl()->storage->is_late())
+  if (format == MemoryFormat::channels_last)
     if (Tensor source = channels_last_source(x); source.defined()) return source;
   Tensor copy = empty_workspace(x, format);
   run_kernel<op::Clone>({&x, 1}, copy);
   return copy;
 }
+
+bool is_channels_last_inside(const Tensor& x) { return channels_last_source(x).defined(); }
 
 MemoryFormat common_format(std::span<const Tensor> in, const Tensor& result, int spatial) {
   if (in[0].dim() != spatial + 2) return MemoryFormat::contiguous;

@@ -11,6 +11,8 @@ namespace mezzo {
 /** Returns x in the order of a format on its device: x itself, or a copy; undefined if x is. For
  *  kernels: nothing is recorded, cast or traced. */
 Tensor to_format(const Tensor& x, MemoryFormat format);
+/** Returns whether x is row-major and to_format() has its channels-last order without a copy. */
+bool is_channels_last_inside(const Tensor& x);
 /** Returns x in row-major order, as to_format. */
 inline Tensor row_major(const Tensor& x) { return to_format(x, MemoryFormat::contiguous); }
 

@@ -33,10 +33,11 @@ std::int64_t elementwise_in(const std::vector<std::string>& launches) {
 
 /** Convolutions, a norm, a residual and a pool, in some format. */
 struct Net {
-  Tensor first, second, weight;
+  Tensor first, second, bias, weight;
   explicit Net(MemoryFormat format, DType dtype = f16)
       : first(scattered({8, 8, 3, 3}, dtype).to(format).requires_grad_()),
         second(scattered({16, 8, 3, 3}, dtype).to(format).requires_grad_()),
+        bias(scattered({16}, dtype).requires_grad_()),
         weight(scattered({8}, f32).requires_grad_()) {}
   Tensor operator()(const Tensor& x) const {
     const Tensor mean = zeros({8}, {.device = kDevice}), var = mean + 1.5;
@@ -44,14 +45,14 @@ struct Net {
         .running_mean = mean, .running_var = var, .weight = weight, .training = true};
     const Tensor a = batch_norm_relu(conv2d(x, first, {}, {.padding = 1}), options);
     const Tensor b = silu(conv2d(a, first, {}, {.padding = 1})) + a;
-    return relu(conv2d(max_pool2d(b, 2), second, {}, {.padding = 1}));
+    return relu(conv2d(max_pool2d(b, 2), second, bias, {.padding = 1}));
   }
   std::vector<Tensor> results(const Tensor& x) const {
     const Tensor y = (*this)(x);
     std::vector<Tensor> all{y};
     const Tensor g = scattered(y.shape(), y.dtype());
     for (const Tensor& gradient :
-         grad(TensorList(y), {x, first, second, weight}, {}, TensorList(g)))
+         grad(TensorList(y), {x, first, second, bias, weight}, {}, TensorList(g)))
       all.push_back(gradient);
     return all;
   }
@@ -109,7 +110,7 @@ TEST_CASE("a net that is channels-last inside copies only at its ends", "[gpu][f
     const auto run = [&] {
       const Tensor y = net(x);
       y.backward(g);
-      for (const Tensor& leaf : {x, net.first, net.second, net.weight}) leaf.set_grad({});
+      for (const Tensor& leaf : {x, net.first, net.second, net.bias, net.weight}) leaf.set_grad({});
     };
     run();
     const emulator::LaunchLog log;

@@ -101,6 +101,10 @@ TEST_CASE("softmax, cross entropy and sums of whole packs take the kernels on pa
     const Tensor image = rows_of({3, 256, 7, 7}, dtype).to(MemoryFormat::channels_last);
     for (const std::vector<std::int64_t>& dims : {std::vector<std::int64_t>{2, 3}, {0, 1, 2, 3}})
       CHECK(packed_in([&] { mean(image, dims); }) == 1);
+    const Tensor images = rows_of({4, 64, 32, 32}, dtype);
+    CHECK(packed_in([&] { sum(images, {0, 2, 3}); }) == 2);  // planes, then images
+    CHECK(packed_in([&] { sum(images.to(MemoryFormat::channels_last), {0, 2, 3}); }) == 1);
+    CHECK(packed_in([&] { sum(rows_of({64, 64, 512}, dtype), {0, 2}); }) == 2);
     const auto reductions = [](const Tensor& x) {
       return packed_in([&] {
         amax(x, 1);

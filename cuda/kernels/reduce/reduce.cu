@@ -116,6 +116,20 @@ bool sum_packs(const Tensor& x, std::uint32_t dims, const PackedSum& sum) {
   return reduce_rows(view, x, dims, sum) || sum_columns(view, x, dims, sum);
 }
 
+/** Sums all dimensions but the second, as for the bias of a convolution: in the planes of each
+ *  image, and then over the images. Returns false for few elements, and for planes that are not
+ *  rows of packs. */
+bool sum_channels(const Tensor& x, std::uint32_t dims, const PackedSum& sum) {
+  const std::uint32_t positions = (1u << x.dim()) - 4;
+  if (x.dim() < 3 || dims != (positions | 1) || x.size(0) < 2 || x.numel() < kLeastOfImages)
+    return false;
+  const CategoryScope scope(MemoryCategory::workspace);
+  const Tensor planes = empty_tensor({x.size(0), x.size(1)}, DType::f32, x.device());
+  if (!reduce_rows(PackView(x, positions), x, positions, PackedSum{1, Array(planes)})) return false;
+  if (!sum_packs(planes, 1, sum)) reduce(planes, 1, sum);
+  return true;
+}
+
 void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_floating_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     const C count = static_cast<C>(op::reduced_count(in[0].shape(), attrs));
@@ -129,7 +143,9 @@ void mean(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
 void sum(Inputs in, Outputs out, const op::ReduceAttrs& attrs) {
   visit_compute(in[0].dtype(), [&]<class C>(std::type_identity<C>) {
     if constexpr (std::is_same_v<C, float>)
-      if (sum_packs(in[0], attrs.dims, PackedSum{1, Array(out[0])})) return;
+      if (const PackedSum sum{1, Array(out[0])};
+          sum_packs(in[0], attrs.dims, sum) || sum_channels(in[0], attrs.dims, sum))
+        return;
     fold<C, Plus>(in[0], out[0], attrs.dims, C(0));
   });
 }

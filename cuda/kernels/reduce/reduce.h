@@ -15,6 +15,7 @@
 //   bool may_repeat()              on the host, optional: false if all states are safe
 #pragma once
 
+#include "../../../tensor/core/row_major.h"
 #include "../../../tensor/math/safe_sum.h"
 #include "../../runtime/device.h"
 #include "../axes.h"
@@ -205,18 +206,26 @@ template <class Better, class C> __device__ Found<C> first_best(Found<C> a, Foun
 
 // ---- rows of packs ------------------------------------------------------------------------------
 
-/** The dimensions of a reduction in an order of memory that depends on the shape and the dtype
- *  alone, and so do the bits of results: other layouts are copied. Rows run along the last
- *  dimension; means of images along channels, if positions are not whole packs and channels are. */
+/** Sums of images for each channel run on packs from so many elements on. */
+inline constexpr std::int64_t kLeastOfImages = 1 << 16;
+
+/** The dimensions of a reduction in an order of memory that the shape and the dtype decide: other
+ *  layouts are copied. Rows run along the last dimension; means of images along channels, if
+ *  positions are not whole packs and channels are. Sums of images for each channel run along the
+ *  channels of channels-last ones, of whole packs. */
 struct PackView {
   Axes kept, reduced;  // of the elements of packed()
 
   PackView(const Tensor& input, std::uint32_t dims) : input_(input) {
-    const bool is_image = input.dim() == 4 || input.dim() == 5;
     const std::uint32_t positions = (1u << input.dim()) - 4;  // dimensions 2 and up
-    at_end_ = is_image && dims == positions && input.numel() > 0 &&
-              are_packs(input.size(1), input.dtype()) &&
-              !are_packs(input.numel() / (input.size(0) * input.size(1)), input.dtype());
+    if (may_be_channels_last(input.dim()) && input.numel() > 0 &&
+        are_packs(input.size(1), input.dtype())) {
+      if (dims == positions)
+        at_end_ = !are_packs(input.numel() / (input.size(0) * input.size(1)), input.dtype());
+      if (dims == (positions | 1) && input.numel() >= kLeastOfImages)
+        at_end_ = is_channels_last_inside(input) ||
+                  (!input.is_contiguous() && input.is_contiguous(MemoryFormat::channels_last));
+    }
     const MemoryFormat format = at_end_ ? MemoryFormat::channels_last : MemoryFormat::contiguous;
     const auto dim = [&](int place) { return dim_at(format, input.dim(), place); };
     Shape shape = input.shape();
