@@ -178,6 +178,13 @@ BUDGETS = {
         Budget(r'packed_run_norm_kernel<mezzo::BFloat16, 8>', 64, 29, 16, 4, 2, loop=True),
         Budget(r'packed_run_gradient_kernel<mezzo::BFloat16, 8>', 64, 43, 16, 4, 2, loop=True),
     ],
+    # marks of elements of 1 byte, for 1.2 bytes of memory, and of 4 bytes. Then marked elements:
+    # in 16 bits, if half are, for 3.1 bytes
+    'index_positions': [
+        Budget(r'mark_kernel<unsigned char>', 48, 7, 32, 2, 0),
+        Budget(r'mark_kernel<unsigned int>', 64, 14, 32, 8, 0),
+        Budget(r'values_kernel<unsigned (short|int), true>', 48, 18, 32, 0, 0),
+    ],
     # of 16 bits; a thread copies four words of 16 bytes, on the counted way one of 8
     # arrays that must be in registers: the driver reserves the stack of all threads of a GPU
     'grid_sample': [Stackless(r'.*')],

@@ -120,6 +120,8 @@ inline int __all_sync(unsigned mask, int predicate,
   return mezzo::emulator::ballot(mask, predicate, place) == mask;
 }
 
+inline int __popc(unsigned x) { return std::popcount(x); }
+
 inline void __threadfence() {}
 
 namespace mezzo::gpu {

@@ -1,4 +1,4 @@
-// Scans and selections of long lines, by CUB and by our own kernels: results are the CPU's.
+// Scans of long lines, by CUB and by our own kernels, and selections: results are the CPU's.
 #include <mezzo.h>
 
 #include <algorithm>
@@ -127,6 +127,52 @@ TEST_CASE("the elements that are not 0 are selected as on the CPU", "[gpu][scan]
       check_same([](const Tensor& t) { return Results{nonzero(zeros_like(t))}; }, x);
       check_same([](const Tensor& t) { return Results{nonzero(ones_like(t))}; }, x);
     }
+}
+
+TEST_CASE("elements are selected in views, by masks that broadcast, and with gradients",
+          "[gpu][scan]") {
+  NEED_DEVICE();
+  for (const DType dtype : {boolean, u8, i32, i64, f16, bf16, f32, f64}) {
+    INFO(name(dtype));
+    const Tensor x = mixed_specials({90, 6, 31}, dtype);
+    const auto gaps = [](const Tensor& t) { return t.transpose(0, 2).narrow(1, 1, 4); };
+    check_same([&](const Tensor& t) { return Results{nonzero(gaps(t))}; }, x);
+    check_same([&](const Tensor& t) { return Results{masked_select(gaps(t), gaps(t) != 0)}; }, x);
+    check_same(  // addresses that are no multiples of 16, and a length that is no multiple of 8
+        [](const Tensor& t) {
+          const Tensor flat = t.flatten(), part = flat.narrow(0, 1, flat.numel() - 4);
+          return Results{nonzero(part), masked_select(part, part != 0)};
+        },
+        x);
+    check_same(
+        [](const Tensor& t) {
+          const Tensor rows = t.select(0, 3) != 0, column = rows.narrow(1, 5, 1);
+          return Results{masked_select(t, rows), masked_select(t, column),
+                         masked_select(t.select(0, 1).select(0, 1), rows),
+                         masked_select(t.narrow(0, 0, 1).select(1, 0), t.select(1, 0) != 0)};
+        },
+        x);
+    check_same(
+        [](const Tensor& t) {
+          const Tensor none = t.narrow(0, 0, 0), one = t.select(0, 0).select(0, 0).select(0, 7);
+          return Results{nonzero(none),
+                         masked_select(none, none != 0),
+                         masked_select(t, one != 0),
+                         masked_select(one, t != 0),
+                         masked_select(t, ones_like(t).to(boolean)),
+                         masked_select(t, zeros_like(t).to(boolean))};
+        },
+        x);
+    if (!is_floating(dtype)) continue;
+    check_same(
+        [](const Tensor& t) {
+          const Tensor leaf = t.clone().requires_grad_();
+          const Tensor y = masked_select(leaf, t.select(0, 3) != 0);
+          y.backward(y.detach());
+          return Results{y, leaf.grad()};
+        },
+        x);
+  }
 }
 
 TEST_CASE("a captured scan by CUB gives the bits of an eager one", "[gpu][scan][graph]") {

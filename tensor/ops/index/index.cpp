@@ -8,7 +8,6 @@
 #include "../../text/text.h"
 #include "../create.h"
 #include "../elementwise/operators.h"
-#include "../reduce/reduce.h"
 #include "gather.h"
 #include "last_write.h"
 
@@ -117,9 +116,8 @@ OutSpecs IndexPut::infer(Inputs in, const Attrs& attrs) {
   return {{in[0].shape(), promoted_dtype(valued)}};
 }
 
-OutSpecs Nonzero::infer(Inputs in, const Attrs& attrs) {
-  return {{{attrs.count, in[0].dim()}, DType::i64}};
-}
+OutSpecs Nonzero::infer(Inputs in, const NoAttrs&) { return {{{0, in[0].dim()}, DType::i64}}; }
+OutSpecs MaskedValues::infer(Inputs in, const NoAttrs&) { return {{{0}, in[0].dtype()}}; }
 
 std::span<OpInfo* const> index_ops() { return infos_of(IndexOps{}); }
 
@@ -174,8 +172,9 @@ std::vector<Tensor> MaskedSelect::composite(Inputs in, const NoAttrs&) {
   if (in[1].dtype() != DType::boolean)
     fail<DtypeError>("masked_select",
                      {.what = "the mask must be bool", .got = str(in[1]), .expected = "bool"});
-  const Tensor places = nonzero(in[1].expand(shape).reshape({-1}));
-  return {index_select(in[0].expand(shape).reshape({-1}), 0, places.select(1, 0))};
+  const Tensor x = in[0].expand(shape), mask = in[1].expand(shape).reshape({-1});
+  if (!grad_enabled() || !x.requires_grad()) return {apply<MaskedValues>(x, mask)};
+  return {index_select(x.reshape({-1}), 0, nonzero(mask).select(1, 0))};
 }
 
 }  // namespace mezzo::op
@@ -267,10 +266,6 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
   return apply<op::MaskedSelect>(x, mask);
 }
 
-Tensor nonzero(const Tensor& x) {
-  const ApiScope called("nonzero");
-  const NoGradNoCasts plain_ops;
-  return apply_with<op::Nonzero>({count_nonzero(x).item<std::int64_t>()}, x);
-}
+Tensor nonzero(const Tensor& x) { return apply<op::Nonzero>(x); }
 
 }  // namespace mezzo

@@ -181,17 +181,29 @@ struct IndexPut {
 };
 
 /** Coordinates of the non-zero elements in row-major order, i64 [count, rank]; nan counts as
- *  non-zero. The caller counts them first and passes `count`. */
+ *  non-zero. The kernel counts them and makes the result. */
 struct Nonzero {
   static constexpr OpTraits traits{.name = "nonzero",
                                    .precision = Precision::match,
                                    .summary = "coordinates of the non-zero elements",
                                    .differentiable = false};
-  struct Attrs {
-    std::int64_t count = 0;
-  };
-  static OutSpecs infer(Inputs in, const Attrs& attrs);
-  static void cpu(Inputs in, Outputs out, const Attrs& attrs);
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
+};
+
+/** The elements of x where the bool mask, in row-major order of x, is true, as a 1-D tensor, which
+ *  the kernel makes. Operands: x, mask [numel of x]. */
+struct MaskedValues {
+  static constexpr OpTraits traits{.name = "masked_values",
+                                   .precision = Precision::match,
+                                   .summary = "elements where the mask is true, without gradient",
+                                   .inputs = 2,
+                                   .differentiable = false,
+                                   .internal = true,
+                                   .integers = Integers::keep,
+                                   .booleans = true};
+  static OutSpecs infer(Inputs in, const NoAttrs&);
+  static void cpu(Inputs in, Outputs out, const NoAttrs&);
 };
 
 /** The elements of x where the broadcast bool mask is true, as a 1-D tensor. Operands: x, mask. */
@@ -205,8 +217,8 @@ struct MaskedSelect {
   static std::vector<Tensor> composite(Inputs in, const NoAttrs&);
 };
 
-using IndexOps =
-    type_list<Index, IndexAdd, IndexPositions, IndexPut, IndexSelect, MaskedSelect, Nonzero>;
+using IndexOps = type_list<Index, IndexAdd, IndexPositions, IndexPut, IndexSelect, MaskedSelect,
+                           MaskedValues, Nonzero>;
 
 /** The dimensions of a tensor that is indexed in the dimensions `dims`, in three groups: before the
  *  rows of the result, indexed, and after. */

@@ -3,7 +3,7 @@
 
 #include "../../core/dispatch.h"
 #include "../../cpu/block_rows.h"
-#include "../../text/text.h"
+#include "../reduce/reduce.h"
 #include "index_list_cpu.h"
 
 namespace mezzo::op {
@@ -100,16 +100,16 @@ void IndexPut::cpu(Inputs in, Outputs out, const Attrs& attrs) {
                           compute_dtype(promoted_dtype(valued)));
 }
 
-void Nonzero::cpu(Inputs in, Outputs out, const Attrs& attrs) {
-  const CastScope no_casts(nullptr);
-  const Tensor mask = in[0].detach().to(DType::boolean).contiguous();
+void Nonzero::cpu(Inputs in, Outputs out, const NoAttrs&) {
+  const NoGradNoCasts plain_ops;
+  const Tensor mask = in[0].to(DType::boolean).contiguous();
   const bool* holds = mask.data<bool>();
   const Shape& shape = in[0].shape();
+  out[0] = empty_tensor({count_nonzero(mask).item<std::int64_t>(), shape.rank()}, DType::i64,
+                        in[0].device());
   std::int64_t* place = out[0].data<std::int64_t>();
-  std::int64_t found = 0;
   for (std::int64_t i = 0; i < mask.numel(); ++i) {
     if (!holds[i]) continue;
-    if (++found > attrs.count) break;
     std::int64_t rest = i;
     for (int d = shape.rank() - 1; d >= 0; --d) {
       place[d] = rest % shape[d];
@@ -117,10 +117,11 @@ void Nonzero::cpu(Inputs in, Outputs out, const Attrs& attrs) {
     }
     place += shape.rank();
   }
-  if (found != attrs.count)
-    fail<ValueError>("nonzero", {.what = "count is not the number of non-zero elements",
-                                 .got = str(attrs.count),
-                                 .expected = "the tensor's count"});
+}
+
+void MaskedValues::cpu(Inputs in, Outputs out, const NoAttrs&) {
+  const NoGradNoCasts plain_ops;
+  out[0] = index_select(in[0].reshape({-1}), 0, nonzero(in[1]).select(1, 0));
 }
 
 }  // namespace mezzo::op
