@@ -89,10 +89,13 @@ void divide_by_root(const Tensor& grad, std::span<const Tensor> means, bool is_v
   if (eps1 < 0)
     eps1 = grad.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
                                       : std::numeric_limits<float>::epsilon();
-  const Tensor moments =
-      is_vector
-          ? means[0]
-          : means[0] * means[1] / clamp(mean(means[0], {-2}, {.keepdim = true}), {.min = eps1});
+  Tensor moments = means[0];
+  if (!is_vector) {
+    const Tensor all = mean(moments, {-2}, {.keepdim = true});
+    if (const auto kernel = list_kernels(grad.device().kind).factored_root)
+      return kernel(grad, moments, means[1], all, eps1);
+    moments = moments * means[1] / clamp(all, {.min = eps1});
+  }
   grad.mul_(rsqrt(clamp(moments, {.min = eps1 * eps1})));
 }
 

@@ -24,7 +24,9 @@ void FusedLambRule::run(std::vector<TensorTuple> tensors, std::span<LambSettings
   add_workspace(tensors, kDirection);
   std::vector<Tensor> params_and_directions = list_of(tensors, kParam);
   for (const TensorTuple& t : tensors) params_and_directions.push_back(t[kDirection]);
-  const auto [lengths, measure] = prepared_norms(params_and_directions);
+  UpdateCall direction{
+      .inv_scale = call.inv_scale, .found_inf = call.found_inf, .write_back = call.write_back};
+  const auto [lengths, measure] = prepared_norms(params_and_directions, &direction);
   const Norms of_gradients = norms(list_of(tensors, kGrad), {.inv_scale = call.inv_scale});
 
   const double* of_params = lengths.each.data<double>();
@@ -37,9 +39,8 @@ void FusedLambRule::run(std::vector<TensorTuple> tensors, std::span<LambSettings
     steps.push_back({tensors[i][kParam], tensors[i][kDirection], tensors[i][kLowCopy]});
     rates.push_back({adapts ? of_params + i : nullptr, of_params + tensors.size() + i, s.time});
   }
-  const auto direct = prepared_update(
-      update_row<LambDirectionUpdate>, std::move(tensors), settings.data(),
-      {.inv_scale = call.inv_scale, .found_inf = call.found_inf, .write_back = call.write_back});
+  const auto direct = prepared_update(update_row<LambDirectionUpdate>, std::move(tensors),
+                                      settings.data(), direction);
   const auto step = prepared_update(update_row<LambStepUpdate>, std::move(steps), rates.data(),
                                     {.found_inf = call.found_inf, .end = call.end});
   direct();

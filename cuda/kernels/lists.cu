@@ -135,27 +135,14 @@ struct NormKind {
   }
 };
 
+NormKind kind_of(double p) { return {p, p > 1e300}; }
+
 struct PartialNorms {
   NormKind kind;
   optim::Factor inv_scale;
   double* partials;  // one per block
 };
 template <std::size_t kArguments> using NormItems = ItemList<Nothing, PartialNorms, kArguments>;
-
-/** Combines one value per thread, in a fixed order. */
-__device__ inline double combined(const NormKind& kind, double value) {
-  MZ_SHARED(double, values, kListThreads);
-  values[threadIdx.x] = value;
-  for (int width = kListThreads / 2; width > 0; width /= 2) {
-    __syncthreads();
-    if (static_cast<int>(threadIdx.x) < width)
-      values[threadIdx.x] = kind.combine(values[threadIdx.x], values[threadIdx.x + width]);
-  }
-  __syncthreads();
-  const double all = values[0];
-  __syncthreads();  // values are written again by the next call
-  return all;
-}
 
 /** Returns the sum of powers of the block's chunk, or its largest magnitude. */
 template <class C, std::size_t kArguments>
@@ -215,17 +202,12 @@ __global__ void __launch_bounds__(kListThreads)
   if (threadIdx.x == 0) list.rest.partials[blockIdx.x] = all;
 }
 
-/** The partials of an item, for a block of the second launch. */
-struct ItemPartials {
-  std::int64_t first, count, index;
-};
 constexpr int kMostPartials = 128;
 struct FinishCall {
   NormKind kind;
   const double* partials;
   double* each;
   double* sums;  // sums of the items before the root, in order
-  int count;
   ItemPartials items[kMostPartials];
 };
 
@@ -302,7 +284,7 @@ std::int64_t norm_workspace(std::span<const TensorListEntry> items) {
 
 void norms(std::span<const TensorListEntry> items, const NormCall& call) {
   const runtime::Stream stream = current_stream(call.device);
-  const NormKind kind{call.p, call.p > 1e300};
+  const NormKind kind = kind_of(call.p);
   const auto is_wide = [](const TensorListEntry& item) { return item.dtype[kX] == DType::f64; };
   std::vector<TensorListEntry> ordered = of_width(items, false, is_wide);
   const std::size_t narrow = ordered.size();
@@ -315,17 +297,14 @@ void norms(std::span<const TensorListEntry> items, const NormCall& call) {
   partial_norms(all.subspan(narrow), true,
                 {kind, call.inv_scale, at + blocks_of(all.first(narrow))}, stream);
 
-  FinishCall finish{kind, at, call.each, sums, 0, {}};
+  std::vector<ItemPartials> partials;
   std::int64_t first = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::int64_t count = blocks_for(all[i].numel, kListChunk);
-    finish.items[finish.count++] = {first, count, static_cast<std::int64_t>(all[i].index)};
+  for (const TensorListEntry& item : all) {
+    const std::int64_t count = blocks_for(item.numel, kListChunk);
+    partials.push_back({first, count, static_cast<std::int64_t>(item.index)});
     first += count;
-    if (finish.count < kMostPartials && i + 1 < all.size()) continue;
-    launch(&item_norm_kernel, {.blocks = finish.count, .threads = kListThreads}, stream, finish);
-    finish.sums += finish.count;
-    finish.count = 0;
   }
+  join_norms(partials, call.p, at, call.each, sums, stream);
   launch(&total_norm_kernel, {.blocks = 1, .threads = kListThreads}, stream, kind,
          static_cast<const double*>(sums), static_cast<std::int64_t>(all.size()), call.total,
          call.found_inf);
@@ -333,9 +312,23 @@ void norms(std::span<const TensorListEntry> items, const NormCall& call) {
 
 }  // namespace
 
+void join_norms(std::span<const ItemPartials> items, double p, const double* partials, double* each,
+                double* sums, runtime::Stream stream) {
+  for (std::size_t i = 0; i < items.size(); i += kMostPartials) {
+    const auto some = items.subspan(i, std::min<std::size_t>(items.size() - i, kMostPartials));
+    FinishCall finish{kind_of(p), partials, each, sums + i, {}};
+    std::copy(some.begin(), some.end(), finish.items);
+    launch(&item_norm_kernel,
+           {.blocks = static_cast<std::int64_t>(some.size()), .threads = kListThreads}, stream,
+           finish);
+  }
+}
+
 void attach_lists() {
-  optim::list_kernels(DeviceKind::cuda) = {
-      .axpby = &axpby, .norm = &norms, .norm_workspace = &norm_workspace};
+  optim::list_kernels(DeviceKind::cuda) = {.axpby = &axpby,
+                                           .norm = &norms,
+                                           .norm_workspace = &norm_workspace,
+                                           .factored_root = &factored_root};
 }
 
 }  // namespace mezzo::gpu

@@ -96,6 +96,38 @@ template <class Extra, class Rest, std::size_t kArguments> struct ItemList {
   }
 };
 
+/** Combines one value per thread by kind.combine(), in a fixed order. All threads of the block must
+ *  call it. */
+template <class Kind> __device__ inline double combined(const Kind& kind, double value) {
+  MZ_SHARED(double, values, kListThreads);
+  values[threadIdx.x] = value;
+  for (int width = kListThreads / 2; width > 0; width /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < width)
+      values[threadIdx.x] = kind.combine(values[threadIdx.x], values[threadIdx.x + width]);
+  }
+  __syncthreads();
+  const double all = values[0];
+  __syncthreads();  // values are written again by the next call
+  return all;
+}
+struct Sum {
+  __device__ double combine(double a, double b) const { return a + b; }
+};
+
+/** The partials of an item's norm, one of each block. */
+struct ItemPartials {
+  std::int64_t first, count, index;
+};
+/** Sets each[index] of the items to the norm of order p, and `sums` to what it is the root of, in
+ *  order. */
+void join_norms(std::span<const ItemPartials> items, double p, const double* partials, double* each,
+                double* sums, runtime::Stream stream);
+
+/** ListKernels::factored_root. */
+void factored_root(Tensor grad, const Tensor& rows, const Tensor& columns, const Tensor& mean,
+                   double eps);
+
 /** Returns true if all tensors of an item are aligned for vector access. */
 inline bool takes_vectors(const TensorListEntry& item) {
   for (std::size_t i = 0; i < TensorListEntry::kMaxLists; ++i) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "../attach.h"
+#include "elementwise.h"
 
 namespace mezzo::gpu {
 
@@ -23,7 +24,33 @@ __global__ void __launch_bounds__(1) step_end_kernel(const optim::StepEnd __grid
   end.run();
 }
 
+/** A gradient times the inverse root of its second moment, as Adafactor has it. */
+struct FactoredRoot {
+  static constexpr OpTraits traits{
+      .name = "factored_root", .precision = Precision::f32, .summary = "", .inputs = 4};
+  struct Attrs {
+    double eps;
+  };
+  template <class V> MZ_HD static V at_least(const V& x, const V& low) { return x < low ? low : x; }
+  template <class V>
+  MZ_HD static V forward(const V& g, const V& row, const V& column, const V& mean,
+                         const Attrs& attrs) {
+    const V moment = row * column / at_least(mean, static_cast<V>(attrs.eps));
+    return g * math::rsqrt(at_least(moment, static_cast<V>(attrs.eps * attrs.eps)));
+  }
+};
+
 }  // namespace
+
+void factored_root(Tensor grad, const Tensor& rows, const Tensor& columns, const Tensor& mean,
+                   double eps) {
+  constexpr MapFns fns{.f32 = &launch_forward<FactoredRoot, float>,
+                       .f64 = &launch_forward<FactoredRoot, double>,
+                       .packed = &launch_packed_forward<FactoredRoot>};
+  const Tensor in[] = {grad, rows, columns, mean};
+  const FactoredRoot::Attrs attrs{eps};
+  map_elements(fns, grad.dtype(), in, {&grad, 1}, &attrs);
+}
 
 void attach_updates() {
 #define MZ_ATTACH(Update) attach_update<optim::Update>();

@@ -20,7 +20,12 @@ struct ListUpdate {
   bool counts = false;  // counts the updates of its items
   bool ends = false;    // ends the step: the last launch of the update
   unsigned mode = 0;    // of the formula, where the kernel has one for all modes
+  // If not null, for the sums of squares of each block's parameters, then of their last states.
+  double* partials = nullptr;
 };
+
+/** True if the update may have to compute norms: UpdateCall::norms. */
+template <class Update> inline constexpr bool kMeasures = requires { Update::kMeasures; };
 
 /** Updates an element by the formula of a mode known at run time: one kernel for all modes where a
  *  branch for each element costs little, as in f64. `terms`: those of any mode, as all have the
@@ -37,30 +42,62 @@ __device__ inline void update_in_mode(unsigned mode, const Terms& terms, C& p, C
 /** In place of a mode: the kernel is for all modes. */
 inline constexpr unsigned kAnyMode = ~0u;
 
-/** Updates one run of one item. All operands are written back, so that a formula may change any of
- *  them. */
+/** Returns true if the formula uses the values of a list. */
+template <class Update> constexpr bool reads(std::size_t list) {
+  if constexpr (requires { Update::kUnread; })
+    return (Update::kUnread >> list & 1u) == 0;
+  else
+    return true;
+}
+
+/** Loads a run of a list. Values that the formula does not use are 0, unless the list
+ *  `is_needed`. */
+template <class Update, int kList, class C>
+__device__ inline void load_list(const TensorListEntry& x, bool vectors, std::int64_t at, int n,
+                                 C* values, bool is_needed = false) {
+  constexpr bool kReads = reads<Update>(kList);
+  if constexpr (!kReads)
+    for (int k = 0; k < kListRun; ++k) values[k] = C(0);
+  if (kReads || is_needed) load_items<C>(x, kList, vectors, at, n, values);
+}
+
+/** Sums of squares of a thread's parameters and last states, for norms. */
+struct Squares {
+  double of_param = 0, of_state = 0;
+
+  __device__ void add(double param, double state) {
+    of_param += param * param;
+    of_state += state * state;
+  }
+};
+
+/** Updates one run of one item. */
 template <class Update, class C, class Formula, std::size_t... I>
 __device__ inline void update_run(const TensorListEntry& x, bool vectors, const ListUpdate& call,
-                                  const Formula& formula, std::int64_t at, int n,
+                                  const Formula& formula, std::int64_t at, int n, Squares& squares,
                                   std::index_sequence<I...>) {
   C p[kListRun], g[kListRun], s[Update::kStates + 1][kListRun];
-  load_items<C>(x, optim::kParam, vectors, at, n, p);
-  load_items<C>(x, optim::kGrad, vectors, at, n, g);
-  (load_items<C>(x, optim::kState + static_cast<int>(I), vectors, at, n, s[I]), ...);
+  load_list<Update, optim::kParam>(x, vectors, at, n, p);
+  load_list<Update, optim::kGrad>(x, vectors, at, n, g, call.write_back);
+  (load_list<Update, optim::kState + static_cast<int>(I)>(x, vectors, at, n, s[I]), ...);
   const C inv_scale = static_cast<C>(call.inv_scale.value());
 #pragma unroll
   for (int k = 0; k < kListRun; ++k)
     if (k < n) {
       g[k] = g[k] * inv_scale;
       formula(p[k], g[k], s[I][k]...);
+      if constexpr (kMeasures<Update>)
+        squares.add(static_cast<double>(p[k]), static_cast<double>(s[Update::kStates - 1][k]));
     }
   if (call.write_back) store_items<C>(x, optim::kGrad, vectors, at, n, g);
   if constexpr ((Update::kWrites & optim::kWritesParam) != 0) {
     store_items<C>(x, optim::kParam, vectors, at, n, p);
     if (x.data[optim::kLowCopy]) store_items<C>(x, optim::kLowCopy, vectors, at, n, p);
   }
-  if constexpr ((Update::kWrites & optim::kWritesStates) != 0)
-    (store_items<C>(x, optim::kState + static_cast<int>(I), vectors, at, n, s[I]), ...);
+  (((Update::kWrites >> (optim::kState + I) & 1u) != 0
+        ? store_items<C>(x, optim::kState + static_cast<int>(I), vectors, at, n, s[I])
+        : void()),
+   ...);
 }
 
 /** Called by all threads at the end of an update that counts. In the last block to finish, when all
@@ -98,19 +135,51 @@ __global__ void __launch_bounds__(kListThreads)
       else
         terms(p, g, states...);
     };
+    Squares squares;
     for_each_run_of(item.tensors, begin, [&](std::int64_t at, int n) {
-      update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n,
+      update_run<Update, C>(item.tensors, item.vectors, call, formula, at, n, squares,
                             std::make_index_sequence<Update::kStates>{});
     });
+    if constexpr (kMeasures<Update>)
+      if (call.partials) {
+        const double of_param = combined(Sum{}, squares.of_param),
+                     of_state = combined(Sum{}, squares.of_state);
+        if (threadIdx.x == 0) {
+          call.partials[blockIdx.x] = of_param;
+          call.partials[list.blocks + blockIdx.x] = of_state;
+        }
+      }
   }
   if (call.counts) count_items(&list.item(0), list.count, call, skips);
 }
+
+/** Norms that an update computes. */
+struct UpdateNorms {
+  const optim::UpdateCall::Norms& wanted;
+  std::vector<ItemPartials> items = {};
+  std::int64_t partials = 0;
+
+  double* next() const { return wanted.each ? wanted.workspace + partials : nullptr; }
+  /** Adds those of a launch. */
+  template <class List> void add(const List& list) {
+    if (!wanted.each) return;
+    for (int i = 0; i < list.count; ++i) {
+      const ListItem& item = list.item(i);
+      const std::int64_t first = partials + item.first_block,
+                         blocks = blocks_for(item.tensors.numel, kListChunk);
+      const auto index = static_cast<std::int64_t>(item.tensors.index);
+      items.push_back({first, blocks, index});
+      items.push_back({first + list.blocks, blocks, wanted.count + index});
+    }
+    partials += 2 * list.blocks;
+  }
+};
 
 /** Launches the update of items of one mode and one compute type. `ends`: they are the last. */
 template <class Update, class C, unsigned kMode>
 void update_alike(std::span<const TensorListEntry> items,
                   std::span<const typename Update::Settings> settings,
-                  const optim::UpdateCall& call, unsigned mode, bool ends) {
+                  const optim::UpdateCall& call, unsigned mode, bool ends, UpdateNorms& norms) {
   ListUpdate rest{.inv_scale = call.inv_scale,
                   .end = {.found_inf = call.found_inf},
                   .write_back = call.write_back,
@@ -120,9 +189,11 @@ void update_alike(std::span<const TensorListEntry> items,
   in_lists(items, settings, rest,
            [&]<std::size_t kArguments>(UpdateItems<Update, kArguments>& list, bool is_last) {
              list.rest.ends = ends && is_last;
+             list.rest.partials = norms.next();
              launch(&update_kernel<Update, C, kMode, kArguments>,
                     {.blocks = list.blocks, .threads = kListThreads}, current_stream(call.device),
                     list);
+             norms.add(list);
            });
 }
 
@@ -135,6 +206,7 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
   std::vector<TensorListEntry> alike;
   std::vector<Settings> their_settings;
   std::size_t left = items.size();
+  UpdateNorms norms{call.norms};
   for (unsigned mode = 0; mode < Update::kModes; ++mode)
     for (const bool wide : {false, true}) {
       alike.clear();
@@ -149,12 +221,15 @@ void update_all(std::span<const TensorListEntry> items, const void* settings,
       if (alike.empty()) continue;
       left -= alike.size();
       if (wide)
-        update_alike<Update, double, kAnyMode>(alike, their_settings, call, mode, left == 0);
+        update_alike<Update, double, kAnyMode>(alike, their_settings, call, mode, left == 0, norms);
       else
         optim::with_mode<Update>(mode, [&]<unsigned kMode>() {
-          update_alike<Update, float, kMode>(alike, their_settings, call, mode, left == 0);
+          update_alike<Update, float, kMode>(alike, their_settings, call, mode, left == 0, norms);
         });
     }
+  if (call.norms.each)
+    join_norms(norms.items, 2, call.norms.workspace, call.norms.each,
+               call.norms.workspace + norms.partials, current_stream(call.device));
 }
 
 template <class Update> void attach_update() {

@@ -417,6 +417,11 @@ void LateGradients::write_all() {
 
 namespace {
 
+bool any_f64(std::span<const Tensor> tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& x) { return x.defined() && x.dtype() == DType::f64; });
+}
+
 /** Returns the tensors as lists; throws unless they are on one device. */
 PackedLists norm_lists(std::span<const Tensor> tensors, const NormOptions& options) {
   constexpr std::string_view op = "norms";
@@ -472,12 +477,17 @@ void run_norms(const PackedLists& packed, const NormOptions& options, const Norm
 }  // namespace
 
 std::pair<Norms, std::function<void()>> prepared_norms(std::span<const Tensor> tensors,
-                                                       const NormOptions& options) {
-  PackedLists packed = norm_lists(tensors, options);
+                                                       UpdateCall* update) {
+  PackedLists packed = norm_lists(tensors, {});
   const Norms result = new_norms(tensors.size(), tensors.empty() ? cpu : tensors[0].device());
   const Tensor workspace = workspace_for(packed);
-  return {result, [packed = std::move(packed), options, result, workspace] {
-            run_norms(packed, options, result, workspace);
+  // Sums of squares of f64 may leave its range.
+  const bool by_update = update && workspace.defined() && !any_f64(tensors);
+  if (by_update)
+    update->norms = {result.each.data<double>(), static_cast<double*>(workspace.raw_data()),
+                     static_cast<std::int64_t>(tensors.size() / 2)};
+  return {result, [packed = std::move(packed), result, workspace, by_update] {
+            if (!by_update) run_norms(packed, {}, result, workspace);
           }};
 }
 
@@ -487,15 +497,6 @@ Norms norms(std::span<const Tensor> tensors, const NormOptions& options) {
   run_norms(packed, options, result, workspace_for(packed));
   return result;
 }
-
-namespace {
-
-bool any_f64(std::span<const Tensor> tensors) {
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const Tensor& x) { return x.defined() && x.dtype() == DType::f64; });
-}
-
-}  // namespace
 
 Tensor clip_by_norm(std::span<const Tensor> grads, double max_norm, Factor& factor, double p) {
   const CastScope no_casts(nullptr);

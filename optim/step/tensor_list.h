@@ -112,6 +112,12 @@ struct UpdateCall {
   // on the CPU, and in passes before the last.
   const StepEnd* end = nullptr;
   Device device = cpu;  // of the lists; run_update sets it
+  /** Of an update with kMeasures, on a device: where L2 norms after it are stored. */
+  struct Norms {
+    double* each = nullptr;       // of item i's parameter at i, of its last state at count + i
+    double* workspace = nullptr;  // of norm_workspace() bytes of both lists
+    std::int64_t count = 0;
+  } norms = {};  // without `each`: none
 };
 
 /** Runs an update over all items; `settings` is an array of the update's Settings, that of an item
@@ -199,10 +205,12 @@ struct MZ_API Norms {
  *  Precision: powers and sums in f64, added in an order that depends only on the sizes. Errors:
  *  DtypeError; ValueError for p <= 0; DeviceError for tensors on several devices. */
 MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options = {});
-/** norms() in two steps, as prepared_update(): allocates, and returns the norms, which are zeros,
- *  with the function that computes them. Errors: as norms(). */
+/** L2 norms in two steps, as prepared_update(): allocates, and returns the norms, which are zeros,
+ *  with the function that computes those of each tensor. The tensors are the parameters of
+ * `update`, which runs before, then their last states: its kernels compute the norms where they
+ * can. Errors: as norms(). */
 MZ_API std::pair<Norms, std::function<void()>> prepared_norms(std::span<const Tensor> tensors,
-                                                              const NormOptions& options = {});
+                                                              UpdateCall* update = nullptr);
 
 /** Returns norms(tensors, options).total in f32, or in f64 if any tensor is f64. */
 MZ_API Tensor total_norm(std::span<const Tensor> tensors, const NormOptions& options = {});
@@ -231,6 +239,10 @@ struct MZ_API ListKernels {
   void (*norm)(std::span<const TensorListEntry> items, const NormCall& call) = nullptr;
   /** Returns the size of norm()'s workspace in bytes; a null pointer if it needs none. */
   std::int64_t (*norm_workspace)(std::span<const TensorListEntry> items) = nullptr;
+  /** Multiplies a gradient by the inverse root of rows * columns / max(mean, eps), or by 1 / eps if
+   *  that is less; all broadcast to it. Null: ops do it. */
+  void (*factored_root)(Tensor grad, const Tensor& rows, const Tensor& columns, const Tensor& mean,
+                        double eps) = nullptr;
 };
 /** Returns the kernels of a kind of device, for use or registration. */
 MZ_API ListKernels& list_kernels(DeviceKind kind);

@@ -52,7 +52,7 @@ struct MZ_API AdafactorMeanUpdate {
 struct MZ_API AdafactorUpdate {
   static constexpr std::string_view name = "adafactor";
   static constexpr std::size_t kStates = 1;  // u
-  static constexpr unsigned kWrites = kWritesParam;
+  static constexpr unsigned kWrites = kWritesParam, kUnread = 1u << kGrad;
   using Settings = AdafactorSettings;
 
   static constexpr unsigned kModes = 2;

@@ -29,7 +29,8 @@ struct LambStepSettings {
 struct MZ_API LambDirectionUpdate {
   static constexpr std::string_view name = "lamb_direction";
   static constexpr std::size_t kStates = 3;  // mean of the gradient, mean of its square, u
-  static constexpr unsigned kWrites = kWritesStates;
+  static constexpr unsigned kWrites = kWritesStates, kUnread = 1u << (kState + 2);
+  static constexpr bool kMeasures = true;
   using Settings = LambSettings;
 
   static constexpr unsigned kModes = kNumDecays;

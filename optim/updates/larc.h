@@ -22,7 +22,7 @@ struct LarcSettings : LarcOptions {
 struct MZ_API LarcUpdate {
   static constexpr std::string_view name = "larc";
   static constexpr std::size_t kStates = 1;
-  static constexpr unsigned kWrites = kWritesParam;
+  static constexpr unsigned kWrites = kWritesParam, kUnread = 1u << kParam;
   using Settings = LarcSettings;
 
   static constexpr unsigned kModes = 2;

@@ -30,7 +30,7 @@ template <class V> struct MuonMomentum {
 struct MZ_API MuonDirectionUpdate {
   static constexpr std::string_view name = "muon_direction";
   static constexpr std::size_t kStates = 2;  // mean of the gradient, u
-  static constexpr unsigned kWrites = 1u << (kState + 1);
+  static constexpr unsigned kWrites = 1u << (kState + 1), kUnread = kWrites | 1u << kParam;
   using Settings = MuonSettings;
 
   static constexpr unsigned kModes = 2;

@@ -11,7 +11,9 @@ namespace mezzo::optim {
 // An update is a struct with: its name; kStates, the number of states of its formula; kWrites, the
 // lists it writes; Settings, which are the options of the group and what changes with the step;
 // kModes and mode(); and Formula<V, mode>, which updates one element in the arithmetic of V. Each
-// formula is written once, for every device and every dtype.
+// formula is written once, for every device and every dtype. Optionally kUnread, the lists whose
+// values the formula does not use, and kMeasures, if it may have to compute norms:
+// UpdateCall::norms.
 //
 // The mode is a template parameter, so the loops have no branches. (Setting a factor to 0 cannot
 // replace leaving a term out: it would turn an infinite weight into NaN.) A formula is constructed

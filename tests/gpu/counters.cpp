@@ -71,6 +71,29 @@ TEST_CASE("a selection is two launches and one read of the host", "[gpu][counter
   check([&] { masked_select(x, mask); });
 }
 
+TEST_CASE("steps of LAMB and Adafactor take few launches", "[gpu][counters]") {
+  const auto launches = [](auto& optimizer, const std::vector<Tensor>& params) {
+    for (const Tensor& p : params) p.set_grad(ones_like(p.detach()));
+    optimizer.step();
+    return cost_of([&] { optimizer.step(); }).launches;
+  };
+  const auto matrices = [](int count) {
+    std::vector<Tensor> out;
+    for (int i = 0; i < count; ++i)
+      out.push_back(ones({16, 8}, {.device = kDevice, .requires_grad = true}));
+    return out;
+  };
+  for (const int count : {1, 5}) {
+    const std::vector<Tensor> params = matrices(count);
+    optim::FusedLAMB lamb(params);
+    // gradients' norms in three, directions, norms, steps; four fills of norms
+    CHECK(launches(lamb, params) == 3 + 1 + 1 + 1 + 4);
+    optim::Adafactor adafactor(params);
+    // each matrix: squares, three means, two copies, direction
+    CHECK(launches(adafactor, params) == 9 + 7 * count);
+  }
+}
+
 TEST_CASE("topk of long lines cuts them in one launch, for any number of lines",
           "[gpu][counters]") {
   const NoGrad no_grad;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "../../optim/step/step_state.h"
+#include "../../optim/updates.h"
 #include "../emulator/streams.h"
 #include "../support/catch.h"
 #include "../support/levels.h"
@@ -103,6 +104,68 @@ TEST_CASE("Adafactor trains matrices in captured steps as outside of them", "[gp
   REQUIRE(eager.size() == here.size());
   REQUIRE(eager.size() == 4 + 6 + 4 + 4 * 6 + 4);
   for (std::size_t i = 0; i < here.size(); ++i) CHECK(eager[i] == Approx(here[i]).margin(1e-5));
+}
+
+TEST_CASE("Adafactor trains matrices and stacks of them as on the CPU", "[gpu][optim]") {
+  NEED_DEVICE();
+  const DType dtype = GENERATE(f32, f16, bf16, f64);
+  const auto train = [&](Device device) {
+    manual_seed(5);
+    std::vector<Tensor> params;
+    for (const Shape& shape :
+         {Shape{64, 48}, Shape{3, 40, 24}, Shape{17, 9}, Shape{1, 8}, Shape{5}, Shape{6, 4, 8, 8}})
+      params.push_back(randn(shape).to(dtype).to(device).requires_grad_());
+    params.push_back(params[0].detach().t().clone().t().requires_grad_());  // another layout
+    optim::Adafactor optimizer(params, {.lr = 0.05, .weight_decay = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      for (const Tensor& p : params) p.set_grad(randn(p.shape()).to(dtype).to(device));
+      optimizer.step();
+    }
+    std::vector<std::vector<double>> out;
+    for (const Tensor& p : params) out.push_back(cpu_values(p));
+    return out;
+  };
+  const auto there = train(kDevice), here = train(cpu);
+  const double margin = dtype == f64 ? 1e-9 : dtype == f32 ? 1e-5 : dtype == f16 ? 3e-3 : 3e-2;
+  for (std::size_t i = 0; i < here.size(); ++i)
+    for (std::size_t k = 0; k < here[i].size(); ++k)
+      CHECK(there[i][k] == Approx(here[i][k]).margin(margin));
+}
+
+TEST_CASE("the norms that LAMB's update computes have the bits of norms()", "[gpu][optim]") {
+  NEED_DEVICE();
+  for (const DType dtype : {f32, f16, bf16, f64}) {
+    INFO(name(dtype));
+    manual_seed(6);
+    std::vector<optim::TensorTuple> tensors;
+    std::vector<optim::LambSettings> settings;
+    const Tensor global = full({}, 3.0, {.dtype = f64, .device = kDevice});
+    // An UpdateCounter without corrections, at its first step.
+    static_assert(sizeof(optim::UpdateCounter) == 5 * sizeof(double));
+    const Tensor counter = tensor({0., 0, 1, 1, 0}, {5}, {.dtype = f64, .device = kDevice});
+    // More tensors than a short list has, of two modes.
+    for (int i = 0; i < 60; ++i) {
+      const Shape shape{i % 7 == 3 ? 0 : 1 + i * i * 4};
+      const auto drawn = [&](DType type) { return randn(shape).to(type).to(kDevice); };
+      const DType states = dtype == f64 ? f64 : f32;
+      tensors.push_back(
+          {drawn(dtype), drawn(dtype), {}, drawn(states), abs(drawn(states)), drawn(states)});
+      settings.emplace_back();
+      settings.back().weight_decay = i % 2 == 0 ? 0.01 : 0;
+      settings.back().global_norm = global.data<double>();
+      settings.back().time.counter = static_cast<const optim::UpdateCounter*>(counter.raw_data());
+    }
+    std::vector<Tensor> lists;
+    for (const std::size_t list : {std::size_t{optim::kParam}, std::size_t{optim::kState + 2}})
+      for (const optim::TensorTuple& t : tensors) lists.push_back(t[list]);
+    optim::UpdateCall call;
+    const auto [got, measure] = optim::prepared_norms(lists, &call);
+    CHECK((call.norms.each != nullptr) == (dtype != f64));
+    optim::run_update(optim::update_row<optim::LambDirectionUpdate>, tensors, settings.data(),
+                      call);
+    measure();
+    CHECK(cpu_values(got.each) == cpu_values(optim::norms(lists).each));
+  }
 }
 
 TEST_CASE("LBFGS is refused in a captured step", "[gpu][optim]") {
