@@ -9,6 +9,8 @@
 #include "../../tensor/core/elementwise_info.h"
 #include "../../tensor/ops/elementwise/apply.h"
 #include "../attach.h"
+#include "../runtime/shared_memory.h"
+#include "low_table.h"
 #include "map_packs.h"
 
 namespace mezzo::gpu {
@@ -224,23 +226,25 @@ __device__ __noinline__ void put_full_pack(const AttrsOf<Op>& attrs, PackWords p
 }
 
 template <class Op, class T>
-__global__ void __launch_bounds__(kMapThreads)
-    forward_low_packs_kernel(const PackWords* in, PackWords* out, std::int64_t packs,
-                             const AttrsOf<Op> __grid_constant__ attrs) {
-  const std::int64_t at = thread_here();
-  if (at >= packs) return;
-  const PackWords pack = in[at];
-  if (!all_in(low_range<Op, T>(), pack)) return put_full_pack<Op, T>(attrs, pack, out + at);
+__device__ inline void put_low_pack(const AttrsOf<Op>& attrs, PackWords pack, PackWords* to) {
+  if (!all_in(low_range<Op, T>(), pack)) return put_full_pack<Op, T>(attrs, pack, to);
   with_attrs<Op>(attrs, [&](auto get) {
     float x[kMapPack], y[kMapPack];
     widen<T>(pack, x);
 #pragma unroll
     for (int k = 0; k < kMapPack; ++k) y[k] = forward_low<Op, T>(get(), x[k]);
-    store_words(out + at, narrowed_words<T, kMapPack>(y));
+    store_words(to, narrowed_words<T, kMapPack>(y));
   });
 }
 
-/** The gradient of a unary op. `saved` is the operand or the result, which the formula uses. */
+template <class Op, class T>
+__global__ void __launch_bounds__(kMapThreads)
+    forward_low_packs_kernel(const PackWords* in, PackWords* out, std::int64_t packs,
+                             const AttrsOf<Op> __grid_constant__ attrs) {
+  const std::int64_t at = thread_here();
+  if (at < packs) put_low_pack<Op, T>(attrs, in[at], out + at);
+}
+
 template <class Op, class T>
 __global__ void __launch_bounds__(kMapThreads)
     gradient_low_packs_kernel(const PackWords* saved, const PackWords* incoming, PackWords* out,
@@ -249,14 +253,85 @@ __global__ void __launch_bounds__(kMapThreads)
   if (at >= packs) return;
   const PackWords saved_pack = saved[at], incoming_pack = incoming[at];
   with_attrs<Op>(attrs, [&](auto get) {
-    float value[kMapPack], g[kMapPack], gx[kMapPack];
-    widen<T>(saved_pack, value);
-    widen<T>(incoming_pack, g);
-#pragma unroll
-    for (int k = 0; k < kMapPack; ++k)
-      gx[k] = elementwise_gradient<Op, 0>(g[k], value[k], get(), value[k]);
-    store_words(out + at, narrowed_words<T, kMapPack>(gx));
+    store_words(out + at, gradient_low_pack<Op, T>(get(), saved_pack, incoming_pack));
   });
+}
+
+// ---- tables of functions of 16 bits -------------------------------------------------------------
+
+constexpr int kTableThreads = 1024;
+/** One block for each multiprocessor of an H100. */
+constexpr int kTableBlocks = 132;
+/** put_low_pack() of few packs. */
+template <class Op, class T>
+__device__ __noinline__ void put_pack_alone(const AttrsOf<Op>& attrs, PackWords pack,
+                                            PackWords* to) {
+  put_low_pack<Op, T>(attrs, pack, to);
+}
+
+template <class Op, class T>
+__global__ void __launch_bounds__(kTableThreads)
+    forward_table_kernel(const PackWords* in, PackWords* out, std::int64_t packs,
+                         const AttrsOf<Op> __grid_constant__ attrs) {
+  constexpr int kAhead = 4;  // packs that a thread loads at once
+  MZ_DYNAMIC_SHARED(T, table);
+  with_attrs<Op>(attrs, [&](auto get) {
+    fill_table<T>(table, [&](T argument) {
+      const auto range = low_range<Op, T>();
+      const unsigned bits = range.ignores_sign ? argument.bits & 0x7FFF : argument.bits;
+      const float x = widened(argument);
+      const bool is_inside = bits >= range.low && bits <= range.high;
+      return narrowed<T>(is_inside ? forward_low<Op, T>(get(), x)
+                                   : static_cast<float>(elementwise_forward<Op>(get(), x)));
+    });
+  });
+  const std::int64_t stride = std::int64_t{gridDim.x} * kTableThreads;
+  for (std::int64_t first = thread_here(); first < packs; first += kAhead * stride) {
+    PackWords loaded[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      if (first + j * stride < packs) loaded[j] = in[first + j * stride];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const std::int64_t at = first + j * stride;
+      if (at >= packs) break;
+      PackWords entries;
+      if (!LowTable<T>::find(loaded[j], entries)) {
+        put_pack_alone<Op, T>(attrs, loaded[j], out + at);
+        continue;
+      }
+      PackWords result;
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        result.item[k] = table[entries.item[k] & 0xFFFF].bits |
+                         std::uint32_t{table[entries.item[k] >> 16].bits} << 16;
+      store_words(out + at, result);
+    }
+  }
+}
+
+template <class Op, class T>
+__global__ void __launch_bounds__(kTableThreads)
+    gradient_table_kernel(const PackWords* saved, const PackWords* incoming, PackWords* out,
+                          std::int64_t packs, const AttrsOf<Op> __grid_constant__ attrs) {
+  constexpr int kAhead = 2;  // packs of each operand that a thread loads at once
+  MZ_DYNAMIC_SHARED(float, table);
+  fill_derivatives<Op, T>(attrs, table);
+  const std::int64_t stride = std::int64_t{gridDim.x} * kTableThreads;
+  for (std::int64_t first = thread_here(); first < packs; first += kAhead * stride) {
+    PackWords values[kAhead], g[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      if (first + j * stride < packs) {
+        values[j] = saved[first + j * stride];
+        g[j] = incoming[first + j * stride];
+      }
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j)
+      if (first + j * stride < packs)
+        store_words(out + first + j * stride,
+                    gradient_by_table<Op, T>(attrs, table, values[j], g[j]));
+  }
 }
 
 // ---- launches -----------------------------------------------------------------------------------
@@ -282,6 +357,17 @@ template <class Op, class F> bool with_low_form(const Map& map, const F& f) {
   return false;
 }
 
+/** Returns the grid of a kernel with a table. */
+template <class T, class Entry, class... Ps> Grid table_grid(void (*kernel)(Ps...)) {
+  const Grid grid{.blocks = kTableBlocks,
+                  .threads = kTableThreads,
+                  .shared = LowTable<T>::kEntries * sizeof(Entry)};
+  constexpr std::size_t kOfAll = 48 << 10;  // more must be allowed
+  if (grid.shared > kOfAll)
+    runtime::allow_shared(reinterpret_cast<const void*>(kernel), grid.shared);
+  return grid;
+}
+
 template <class Op>
 void launch_packed_forward(const Map& map, const void* address, runtime::Stream stream) {
   const auto& attrs = *static_cast<const AttrsOf<Op>*>(address);
@@ -289,9 +375,14 @@ void launch_packed_forward(const Map& map, const void* address, runtime::Stream 
   if ((map.out[0].dtype == DType::boolean) != has_truths)
     return launch_forward<Op, float>(map, address, stream);
   const bool done = with_low_form<Op>(map, [&]<class T>(std::type_identity<T>) {
-    launch(&forward_low_packs_kernel<Op, T>, pack_grid(map), stream,
-           static_cast<const PackWords*>(map.in[0].data), static_cast<PackWords*>(map.out[0].data),
-           map.count / kMapPack, attrs);
+    const auto run = [&](auto kernel, const Grid& grid) {
+      launch(kernel, grid, stream, static_cast<const PackWords*>(map.in[0].data),
+             static_cast<PackWords*>(map.out[0].data), map.count / kMapPack, attrs);
+    };
+    if constexpr (kHasTable<Op>)
+      if (map.count >= kTableElements)
+        return run(&forward_table_kernel<Op, T>, table_grid<T, T>(&forward_table_kernel<Op, T>));
+    run(&forward_low_packs_kernel<Op, T>, pack_grid(map));
   });
   if (done) return;
   launch(&forward_packs_kernel<Op>, pack_grid(map), stream, map, attrs);
@@ -301,10 +392,16 @@ void launch_packed_gradient(const Map& map, const void* address, runtime::Stream
   const auto& attrs = *static_cast<const AttrsOf<Op>*>(address);
   const bool done = with_low_form<Op>(map, [&]<class T>(std::type_identity<T>) {
     const MapOperand &x = map.in[0], &y = map.in[1], &g = map.in[2];
-    launch(&gradient_low_packs_kernel<Op, T>, pack_grid(map), stream,
-           static_cast<const PackWords*>(x.present() ? x.data : y.data),
-           static_cast<const PackWords*>(g.data), static_cast<PackWords*>(map.out[0].data),
-           map.count / kMapPack, attrs);
+    const auto run = [&](auto kernel, const Grid& grid) {
+      launch(kernel, grid, stream, static_cast<const PackWords*>(x.present() ? x.data : y.data),
+             static_cast<const PackWords*>(g.data), static_cast<PackWords*>(map.out[0].data),
+             map.count / kMapPack, attrs);
+    };
+    if constexpr (kHasTable<Op> && LowTable<T>::kIsBf16)
+      if (map.count >= kTableElements)
+        return run(&gradient_table_kernel<Op, T>,
+                   table_grid<T, float>(&gradient_table_kernel<Op, T>));
+    run(&gradient_low_packs_kernel<Op, T>, pack_grid(map));
   });
   if (done) return;
   launch(&gradient_packs_kernel<Op>, pack_grid(map), stream, map, attrs);

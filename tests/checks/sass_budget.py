@@ -84,6 +84,9 @@ BUDGETS = {
         # has 41
         Budget(r'gradient_low_packs_kernel<mezzo::op::Gelu, .*>', 40, 49, 8, 2, 1),
         Budget(r'gradient_low_packs_kernel<mezzo::op::Silu, .*BFloat16>', 40, 34, 8, 2, 1),
+        # without the tables, for which a thread has 8 entries in bf16 and 32 in f16
+        Budget(r'forward_table_kernel<mezzo::op::Gelu, .*>', 64, 9, 32, 4, 4, loop=True),
+        Budget(r'gradient_table_kernel<mezzo::op::Gelu, .*>', 64, 12, 16, 4, 2, loop=True),
         Budget(r'gradient_low_packs_kernel<mezzo::op::(Sigmoid|Tanh), .*BFloat16>', 40, 9, 8, 2, 1),
     ],
     'elementwise_arithmetic': [
@@ -172,6 +175,7 @@ BUDGETS = {
         Budget(r'gated_column_sum_kernel<mezzo::op::Relu, mezzo', 64, 20, 32, 8, 4, loop=True),
         Budget(r'gated_column_sum_kernel<mezzo::op::Relu, float', 64, 29, 16, 8, 4, loop=True),
         Budget(r'gated_column_sum_kernel<mezzo::op::Gelu, mezzo', 128, 60, 32, 8, 4, loop=True),
+        Budget(r'gated_table_sum_kernel<mezzo::op::Gelu>', 72, 17, 32, 8, 4, loop=True),
     ],
     # the statistics as in batch_norm
     'group_norm': [

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "../support/catch.h"
 #include "../support/throws.h"
@@ -387,6 +388,41 @@ TEST_CASE("elementwise ops on packs have the bits of the others", "[gpu][packed]
       check_all({7, 9}, {7, 9}, dtype, second);
     }
   check_all({64, 130, 8}, {64, 130, 8}, bf16, bf16);  // several blocks
+}
+
+TEST_CASE("gelu by a table has the bits of its formula, for every number of 16 bits",
+          "[gpu][packed]") {
+  NEED_DEVICE();
+  constexpr std::int64_t kAll = 65536, kTimes = 257;  // together enough for a table
+  for (const DType dtype : {f16, bf16})
+    for (const std::int64_t step : {1, 8193}) {  // neighbours, or numbers of all magnitudes
+      // the shorter formula of f16 differs from the full one, which a pack with -inf takes
+      if (dtype == f16 && step > 1) continue;
+      const Tensor numbers = empty({kAll}, {.dtype = dtype}), incoming = empty_like(numbers);
+      auto *x = static_cast<std::uint16_t*>(numbers.raw_data()),
+           *g = static_cast<std::uint16_t*>(incoming.raw_data());
+      for (std::int64_t i = 0; i < kAll; ++i) {
+        x[i] = static_cast<std::uint16_t>(i * step);
+        g[i] = static_cast<std::uint16_t>(i * 7919);
+      }
+      for (const auto form : {GeluApproximation::none, GeluApproximation::tanh}) {
+        INFO(name(dtype) << ", step " << step << ", form " << static_cast<int>(form));
+        const auto results = [&](std::int64_t times) {
+          const auto repeated = [times](const Tensor& t) {
+            return t.to(kDevice).expand({times, kAll}).contiguous();
+          };
+          const Tensor leaf = repeated(numbers).requires_grad_();
+          const Tensor y = gelu(leaf, {.approximate = form});
+          return std::vector<Tensor>{
+              y.detach().to(cpu),
+              grad(TensorList(y), TensorList(leaf), {}, TensorList(repeated(incoming)))[0].to(cpu)};
+        };
+        const std::vector<Tensor> expected = results(1), got = results(kTimes);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          for (std::int64_t k = 0; k < kTimes; ++k)
+            REQUIRE(std::memcmp(got[i][k].raw_data(), expected[i].raw_data(), 2 * kAll) == 0);
+      }
+    }
 }
 
 TEST_CASE("elementwise ops of broadcast operands have the CPU's bits", "[gpu][packed]") {

@@ -280,6 +280,19 @@ TEST_CASE("functions with a form for 16 bits take its kernels on contiguous pack
   CHECK(passes(rows_of({6, 16}, f16), [](const Tensor& t) { return tanh(t); }) == 0);
 }
 
+TEST_CASE("gelu of many numbers of 16 bits takes a table", "[gpu][packed]") {
+  for (const DType dtype : {f16, bf16})
+    for (const std::int64_t rows : {127, 128}) {  // 2^24 elements, and fewer
+      const Tensor leaf = rows_of({rows, 131072}, dtype).requires_grad_();
+      const auto tables = [](const auto& f) { return launches_with("_table_kernel", f); };
+      Tensor y;
+      CHECK(tables([&] { y = gelu(leaf); }) == (rows == 128 ? 1 : 0));
+      const bool has_one = rows == 128 && dtype == bf16;  // derivatives
+      CHECK(tables([&] { grad(TensorList(y), TensorList(leaf), {}, TensorList(leaf.detach())); }) ==
+            (has_one ? 1 : 0));
+    }
+}
+
 TEST_CASE("dropout of packs is one launch", "[gpu][packed]") {
   const auto launches = [](const Tensor& x) { return packed_in([&] { dropout(x, {.p = 0.5}); }); };
   for (const DType dtype : kDtypes) {

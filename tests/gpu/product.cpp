@@ -13,6 +13,7 @@
 #include "../emulator/fill.h"
 #include "../support/catch.h"
 #include "device.h"
+#include "unverified.h"
 
 using namespace mezzo;
 using testing::kDevice;
@@ -116,4 +117,28 @@ TEST_CASE("the gradient of an activation with the sums of its columns has the bi
           CHECK(have_same_bits(both[1], sums));
         }
   CHECK(in_one >= 36);
+}
+
+TEST_CASE("the gradient of gelu by a table, with sums, has the bits of the formula",
+          "[gpu][product]") {
+  const Unverified libraries;
+  manual_seed(5);
+  constexpr std::int64_t kRows = 8192, kWidth = 2048, kPart = 1024;
+  Tensor x = randn({kRows, kWidth}) * 3;
+  x[0].narrow(0, 0, 1).fill_(0);
+  x[9].narrow(0, 30, 1).fill_(HUGE_VAL);
+  x[5000].narrow(0, 77, 1).fill_(-100);
+  x = x.to(bf16).to(kDevice);
+  const Tensor g = randn({kRows, 3}).to(bf16).to(kDevice),
+               w = randn({3, kWidth}).to(bf16).to(kDevice);
+  const emulator::FillLog log;
+  const std::vector<Tensor> both = input_grad(g, w, x, MlpActivation::gelu, true);
+  CHECK(launches_in(log, "gated_table_sum_kernel") == 1);
+  for (std::int64_t row = 0; row < kRows; row += kPart) {
+    const auto part = [row](const Tensor& t) { return t.narrow(0, row, kPart); };
+    CHECK(have_same_bits(part(both[0]),
+                         input_grad(part(g), w, part(x), MlpActivation::gelu, true)[0]));
+  }
+  CHECK(launches_in(log, "gated_column_sum_kernel") == kRows / kPart);
+  CHECK(have_same_bits(both[1], sum(both[0], 0)));
 }

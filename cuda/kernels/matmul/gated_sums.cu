@@ -1,33 +1,25 @@
 // The kernel of gated_sums.h: packed_column_sum_kernel of packs that are computed first.
 #include "gated_sums.h"
 
-#include "../../../tensor/ops/elementwise/apply.h"
+#include "../low_table.h"
 #include "../reduce/column_sums.h"
 
 namespace mezzo::gpu {
 
 namespace {
 
-/** Packs of the gradient of T, which are stored when they have passed through an activation. Get:
- *  get() returns its attributes. */
-template <class Op, class T, class Get> struct GatedPacks {
+/** Packs of g, which are stored when they have passed through an activation: gradient(saved, g). */
+template <class Gradient> struct GatedPacks {
   struct Held {
     PackWords saved, g;
   };
   const PackWords* saved;
   PackWords* g;
-  Get get;
+  Gradient gradient;
 
   __device__ Held load(std::int64_t at) const { return {saved[at], g[at]}; }
   __device__ PackWords words(std::int64_t at, const Held& held, bool exists) const {
-    constexpr int kWidth = kPerPack<T>;
-    float value[kWidth], incoming[kWidth], gx[kWidth];
-    widen<T>(held.saved, value);
-    widen<T>(held.g, incoming);
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k)
-      gx[k] = elementwise_gradient<Op, 0>(incoming[k], value[k], get(), value[k]);
-    const PackWords rounded = narrowed_words<T, kWidth>(gx);
+    const PackWords rounded = gradient(held.saved, held.g);
     if (exists) store_words(g + at, rounded);
     return rounded;
   }
@@ -42,9 +34,36 @@ __global__ void __launch_bounds__(kTeamThreads)
                             float* partial) {
   MZ_SHARED(float, room, kTeamThreads* kPerPack<T>);
   with_attrs<Op>(attrs, [&](auto get) {
-    sum_columns_of_packs<T, T>(columns, GatedPacks<Op, T, decltype(get)>{saved, g, get},
+    const auto gradient = [&](const PackWords& x, const PackWords& incoming) {
+      return gradient_low_pack<Op, T>(get(), x, incoming);
+    };
+    sum_columns_of_packs<T, T>(columns, GatedPacks<decltype(gradient)>{saved, g, gradient},
                                reinterpret_cast<const T*>(g), sum, partial, room);
   });
+}
+
+/** The same by a table of derivatives, in bf16. */
+template <class Op>
+__global__ void __launch_bounds__(kTeamThreads)
+    gated_table_sum_kernel(const PackColumns columns, const AttrsOf<Op> attrs,
+                           const PackWords* saved, PackWords* g, const PackedSum sum,
+                           float* partial) {
+  using T = BFloat16;
+  MZ_SHARED(float, table, LowTable<T>::kEntries);
+  MZ_SHARED(float, room, kTeamThreads* kPerPack<T>);
+  fill_derivatives<Op, T>(attrs, table);
+  const auto gradient = [&](const PackWords& x, const PackWords& incoming) {
+    return gradient_by_table<Op, T>(attrs, table, x, incoming);
+  };
+  sum_columns_of_packs<T, T>(columns, GatedPacks<decltype(gradient)>{saved, g, gradient},
+                             reinterpret_cast<const T*>(g), sum, partial, room);
+}
+
+/** Returns the kernel for a gradient of so many elements. */
+template <class Op, class T> auto kernel_for(std::int64_t elements) {
+  if constexpr (kHasTable<Op> && std::is_same_v<T, BFloat16>)
+    if (elements >= kTableElements) return &gated_table_sum_kernel<Op>;
+  return &gated_column_sum_kernel<Op, T>;
 }
 
 }  // namespace
@@ -62,18 +81,18 @@ bool gate_and_sum_columns(Tensor& g, const Tensor& y_or_sums, MlpActivation acti
   const Device device = g.device();
   visit_packed(g.dtype(), [&]<class T>(std::type_identity<T>) {
     const PackedSum sum{1, Array(sums)};
-    reduce_chunks(
-        reduction_of(matrix, kRows), width, columns->parts(), sum, device, [&](float* partial) {
-          const auto gate = [&]<class Op>(const AttrsOf<Op>& attrs) {
-            launch(&gated_column_sum_kernel<Op, T>, columns->grid(), current_stream(device),
-                   *columns, attrs, static_cast<const PackWords*>(y_or_sums.raw_data()),
-                   static_cast<PackWords*>(g.raw_data()), sum, partial);
-          };
-          if (activation == MlpActivation::relu)
-            gate.template operator()<op::Relu>({});
-          else
-            gate.template operator()<op::Gelu>(op::gelu_attrs(activation));
-        });
+    reduce_chunks(reduction_of(matrix, kRows), width, columns->parts(), sum, device,
+                  [&](float* partial) {
+                    const auto gate = [&]<class Op>(const AttrsOf<Op>& attrs) {
+                      launch(kernel_for<Op, T>(g.numel()), columns->grid(), current_stream(device),
+                             *columns, attrs, static_cast<const PackWords*>(y_or_sums.raw_data()),
+                             static_cast<PackWords*>(g.raw_data()), sum, partial);
+                    };
+                    if (activation == MlpActivation::relu)
+                      gate.template operator()<op::Relu>({});
+                    else
+                      gate.template operator()<op::Gelu>(op::gelu_attrs(activation));
+                  });
   });
   return true;
 }
