@@ -5,6 +5,7 @@
 #pragma once
 
 #include "channel_rows.h"
+#include "host_map.h"
 
 namespace mezzo::gpu {
 
@@ -175,12 +176,43 @@ void normalise_in_packs(Normalisation<float> norm, const RowTail<T>& tail,
 
 // ---- gradients ----------------------------------------------------------------------------------
 
+/** The windows of a max pooling, whose gradient is given in place of that of the input: of 2 x 2
+ *  elements, side by side, which cover row-major planes of fewer than 2^31 elements. */
+struct PooledPairs {
+  static constexpr std::uint32_t kLeast = 4;  // windows of a row: a pack is in two rows at most
+  const std::uint8_t* positions = nullptr;    // of the maxima in their windows; null: no pooling
+  Divider row = {};                           // by the windows of a row
+};
+
+/** Computes the pack of `width` elements at a place that max_pool_backward would write, from the
+ *  gradient g of the maxima. Two elements of the pack are half a window. */
+template <int width, class T>
+__device__ void unpool(const PooledPairs& pool, const T* g, std::int64_t place,
+                       float (&values)[width]) {
+  constexpr std::uint32_t kPairs = width / 2;
+  const std::uint32_t pair = static_cast<std::uint32_t>(place) * kPairs,
+                      row = pool.row.quotient(pair), end = (row + 1) * pool.row.by,
+                      half = (row & 1) * 2,  // the first position of the pairs in this row
+      first = pair - ((row + 1) >> 1) * pool.row.by,
+                      next = half ? first : first - pool.row.by;  // if they are in the next row
+#pragma unroll
+  for (std::uint32_t k = 0; k < kPairs; ++k) {
+    const bool goes_on = pair + k < end;
+    const std::uint32_t at = (goes_on ? first : next) + k,
+                        element = pool.positions[at] ^ (goes_on ? half : half ^ 2);
+    const float value = element_as<float>(g[at]) + 0.0f;  // -0 becomes 0
+    values[2 * k] = element == 0 ? value : 0.0f;
+    values[2 * k + 1] = element == 1 ? value : 0.0f;
+  }
+}
+
 /** The operands of the gradients of runs. */
 template <class T> struct RunGradients {
   const T *g, *x;
   T* gx;
   RowGate<T> gate;
   NormBackward<float> norm;
+  PooledPairs pool = {};  // g is the gradient of their maxima
 };
 
 /** Returns the operands of `norm` for runs of T. */
@@ -194,8 +226,9 @@ RunGradients<T> run_gradients(const NormBackward<float>& norm, const RowGate<T>&
 }
 
 /** Calls f(g, x, first element) for the packs of the calling thread; g after the gate, which the
- *  first pass stores. Without `reads_x` x is the mean. */
-template <int most, int width, bool is_first, class T, class F>
+ *  first pass stores. Without `reads_x` x is the mean. A `pooled` gradient has no gate, or one that
+ *  is recomputed. */
+template <int most, int width, bool pooled, bool is_first, class T, class F>
 __device__ void for_gated_packs(const RunGradients<T>& of, const ChannelWalk& walk,
                                 const RunCoefficients<float>& run, bool reads_x, F&& f) {
   const RowGate<T>& gate = of.gate;
@@ -204,14 +237,14 @@ __device__ void for_gated_packs(const RunGradients<T>& of, const ChannelWalk& wa
   walk.template for_each_batch<most>([&](const std::int64_t* places, int n) {
     WordsOf<T, width> from_x[most];
     if (reads_x || recomputes) load_packs<most, width>(of.x, places, n, from_x);
-    for_packs<most, width>(from, places, n, [&](int j, float(&g)[width], std::int64_t at) {
+    const auto gated = [&](int j, float(&g)[width], std::int64_t at) {
       float x[width];
       if (reads_x || recomputes)
         widen_part<width, T>(from_x[j], x);
       else
 #pragma unroll
         for (int k = 0; k < width; ++k) x[k] = run.mean;
-      if (is_first && gate.y) {
+      if (!pooled && is_first && gate.y) {
         float y[width];
         load_part<width>(gate.y + at, y);
         if (gate.other) {
@@ -227,17 +260,28 @@ __device__ void for_gated_packs(const RunGradients<T>& of, const ChannelWalk& wa
           if (op::normalised(x[k], run.mean, run.scale, run.shift) <= gate.zero) g[k] = 0;
       }
       f(g, x, at);
-    });
+    };
+    if constexpr (pooled) {
+#pragma unroll
+      for (int j = 0; j < most; ++j) {
+        if (j >= n) continue;
+        float g[width];
+        unpool<width>(of.pool, of.g, places[j], g);
+        gated(j, g, places[j] * width);
+      }
+    } else {
+      for_packs<most, width>(from, places, n, gated);
+    }
   });
 }
 
 /** Returns the sums over the block's part of each of its channels, to all their threads. */
-template <int most, int width, class T>
+template <int most, int width, bool pooled, class T>
 __device__ GradientSums<float> pack_sums_over(const RunGradients<T>& of, const ChannelWalk& walk,
                                               const RunCoefficients<float>& run,
                                               GradientSums<float>* room) {
   GradientSums<float> sums;
-  for_gated_packs<most, width, true>(
+  for_gated_packs<most, width, pooled, true>(
       of, walk, run, true, [&](const float(&g)[width], const float(&x)[width], std::int64_t) {
 #pragma unroll
         for (int k = 0; k < width; ++k)
@@ -247,7 +291,7 @@ __device__ GradientSums<float> pack_sums_over(const RunGradients<T>& of, const C
 }
 
 /** differentiate_runs() for packs. */
-template <int most, int width, class T>
+template <int most, int width, bool pooled, class T>
 __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk& walk,
                                     const RunCoefficients<float>& run,
                                     const GradientSums<float>& sums) {
@@ -262,7 +306,7 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
   const float unit = through ? op::unit_of(run.rstd) : 1.0f, centre = run.mean * unit;
   const float shift = through ? of_sums * (sums.g / norm.count) : 0.0f,
               from_x = through ? op::slope_of(of_sums, run.rstd, sums.gx / norm.count, unit) : 0.0f;
-  for_gated_packs<most, width, false>(
+  for_gated_packs<most, width, pooled, false>(
       of, walk, run, through, [&](const float(&g)[width], const float(&x)[width], std::int64_t at) {
         float gx[width];
 #pragma unroll
@@ -273,29 +317,29 @@ __device__ void differentiate_packs(const RunGradients<T>& of, const ChannelWalk
       });
 }
 
-template <class T, int width>
+template <class T, int width, bool pooled = false>
 __global__ void __launch_bounds__(kWholeThreads)
     packed_whole_gradient_kernel(const RunGradients<T> __grid_constant__ of) {
   MZ_SHARED(GradientSums<float>, room, kWholeThreads);
   const ChannelWalk walk(of.norm.runs);
   const RunCoefficients<float> run(of.norm, walk);
   constexpr int kMost = kWholeBatch<T, width>;
-  differentiate_packs<kMost, width>(of, walk, run,
-                                    pack_sums_over<kMost, width>(of, walk, run, room));
+  differentiate_packs<kMost, width, pooled>(
+      of, walk, run, pack_sums_over<kMost, width, pooled>(of, walk, run, room));
 }
 
-template <class T, int width>
+template <class T, int width, bool pooled = false>
 __global__ void __launch_bounds__(kSpreadThreads, 4)
     packed_run_sums_kernel(const RunGradients<T> __grid_constant__ of,
                            GradientSums<float>* partial) {
   MZ_SHARED(GradientSums<float>, room, kSpreadThreads);
   const ChannelWalk walk(of.norm.runs);
-  const GradientSums<float> sums = pack_sums_over<kRunBatch<T, width>, width>(
+  const GradientSums<float> sums = pack_sums_over<kRunBatch<T, width>, width, pooled>(
       of, walk, RunCoefficients<float>(of.norm, walk), room);
   if (walk.is_first()) partial[walk.channel * of.norm.runs.chunks + walk.chunk] = sums;
 }
 
-template <class T, int width>
+template <class T, int width, bool pooled = false>
 __global__ void __launch_bounds__(kSpreadThreads)
     packed_run_gradient_kernel(const RunGradients<T> __grid_constant__ of,
                                const GradientSums<float>* partial, std::int64_t chunks) {
@@ -303,8 +347,8 @@ __global__ void __launch_bounds__(kSpreadThreads)
   const ChannelWalk walk(of.norm.runs);
   const std::int64_t statistic = of.norm.sharing.statistic(walk.channel);
   const GradientSums<float> sums = joined_chunks(walk, room, partial, chunks, statistic, Plus{});
-  differentiate_packs<kRunBatch<T, width>, width>(of, walk, RunCoefficients<float>(of.norm, walk),
-                                                  sums);
+  differentiate_packs<kRunBatch<T, width>, width, pooled>(
+      of, walk, RunCoefficients<float>(of.norm, walk), sums);
 }
 
 }  // namespace mezzo::gpu

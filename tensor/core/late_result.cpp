@@ -203,12 +203,30 @@ void compute_late_results_of(const Tensor& x) {
       [&](const LateResult& late) { return late.in.size() > 1 && late.in[1].is_same(x); });
 }
 
-Tensor late_operand(const OpInfo& info, const Tensor& x) {
-  const auto late = std::dynamic_pointer_cast<LateResult>(x.impl()->storage->late_write());
+namespace {
+
+/** Returns the late result of `info` whose memory x has; null if kernels may not read its operands
+ *  instead. */
+std::shared_ptr<const LateResult> late_result_of(const OpInfo& info, const Tensor& x) {
+  auto late = std::dynamic_pointer_cast<LateResult>(x.impl()->storage->late_write());
   if (!late || late->info != &info || !late->is_usable() || current_queue(x.device())) return {};
   late->require_unmodified();
+  return late;
+}
+
+}  // namespace
+
+Tensor late_operand(const OpInfo& info, const Tensor& x) {
+  const auto late = late_result_of(info, x);
+  if (!late) return {};
   const Tensor& from = late->in[0];
   return alias(from, x.shape(), x.strides(), from.impl()->offset + x.impl()->offset);
+}
+
+std::vector<Tensor> late_operands(const OpInfo& info, const Tensor& x) {
+  const auto late = late_result_of(info, x);
+  if (!late || !(late->shape == x.shape()) || !x.is_contiguous()) return {};
+  return late->in;
 }
 
 // ---- channels-last memory of row-major results --------------------------------------------------
@@ -227,12 +245,9 @@ Tensor late_row_major(const Tensor& x) {
 }
 
 Tensor channels_last_source(const Tensor& x) {
-  const Storage& storage = *x.impl()->storage;
-  if (!storage.is_late() || !may_be_channels_last(x.dim())) return {};
-  const auto late = std::dynamic_pointer_cast<LateResult>(storage.late_write());
-  const bool is_copy = late && late->info == &op_info<op::Clone> && late->is_usable() &&
-                       x.shape() == late->shape && x.is_contiguous();
-  return is_copy && !current_queue(x.device()) ? late->in[0] : Tensor{};
+  if (!x.impl()->storage->is_late() || !may_be_channels_last(x.dim())) return {};
+  const std::vector<Tensor> in = late_operands(op_info<op::Clone>, x);
+  return in.empty() ? Tensor{} : in[0];
 }
 
 bool take_channels_last(const OpInfo& info, std::span<Tensor> operands, const Shape& result) {

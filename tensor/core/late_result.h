@@ -61,6 +61,11 @@ void compute_late_results_of(const Tensor& x);
  *  into another queue than the main one. Errors: StateError if in[0] was modified. */
 Tensor late_operand(const OpInfo& info, const Tensor& x);
 
+/** Returns the operands of x, which is a late result of `info` as it was made, for a kernel that
+ *  reads them instead; none if it is no such result, or if this thread's work goes into another
+ *  queue than the main one. Errors: StateError if one was modified. */
+std::vector<Tensor> late_operands(const OpInfo& info, const Tensor& x);
+
 // ---- channels-last memory of row-major results --------------------------------------------------
 
 /** Returns a row-major tensor with the elements of x, which is dense and channels-last: a late

@@ -72,6 +72,28 @@ void check_mean_pools(const Tensor& x, bool channels_last) {
     check([&](const Tensor& t) { return adaptive_avg_pool2d(t, sizes); });
 }
 
+/** Returns the gradients of a batch norm, with relu unless `plain`, before a max pooling of 2 x 2,
+ *  the last two dimensions; `reads`: a hook reads the gradient that the norm gets. */
+std::vector<Tensor> gradients_before_pooling(const std::vector<Tensor>& operands, const Tensor& g,
+                                             bool training, bool plain, bool reads) {
+  const Tensor x = operands[0].detach().requires_grad_(),
+               weight = operands[1].detach().requires_grad_(),
+               bias = operands[2].detach().requires_grad_();
+  BatchNormOptions options{.weight = weight, .bias = bias, .training = training};
+  if (!training) {
+    options.running_mean = full({x.size(1)}, 0.25, {.device = kDevice});
+    options.running_var = full({x.size(1)}, 1.5, {.device = kDevice});
+  }
+  const Tensor y = plain ? batch_norm(x, options) : batch_norm_relu(x, options);
+  if (reads)
+    register_hook(y, [](const Tensor& gy) {
+      (void)gy.to_vector<double>();
+      return Tensor{};
+    });
+  max_pool2d(y, 2).backward(g);
+  return {x.grad(), weight.grad(), bias.grad()};
+}
+
 }  // namespace
 
 TEST_CASE("batch norms of packs agree with the CPU's in f64", "[gpu][packed]") {
@@ -257,5 +279,52 @@ TEST_CASE("gradients of max pooling over one and three dimensions agree with the
     });
     packed::check({randn({2, 3, 4, 6, 5}).to(dtype)},
                   [](const std::vector<Tensor>& t) { return max_pool3d(t[0], 2, {.stride = 1}); });
+  }
+}
+
+TEST_CASE("gradients of a batch norm before max pooling have the bits of both ops",
+          "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(46);
+  // rows of packs and of half packs, packs of two rows, channels of several blocks, an odd number
+  // of rows of windows, sizes for which the gradient of the pooling is computed
+  for (const Shape& shape :
+       {Shape{4, 8, 28, 28}, Shape{3, 5, 14, 14}, Shape{2, 3, 2, 8}, Shape{2, 3, 6, 10},
+        Shape{9, 2, 128, 130}, Shape{2, 3, 4, 6}, Shape{2, 3, 7, 16}, Shape{6, 8, 16}})
+    for (const DType dtype : {f16, bf16, f32, f64})
+      for (const bool training : {true, false})
+        for (const bool plain : {false, true}) {
+          std::vector<Tensor> operands = batch_operands(shape, dtype, f32);
+          for (Tensor& x : operands) x = x.to(kDevice);
+          Tensor g = randn(max_pool2d(operands[0], 2).shape()).to(dtype);
+          g.view({g.numel()}).slice(0, 3, g.numel(), 7).fill_(-0.0);
+          g = g.to(kDevice);
+          INFO(name(dtype) << " " << str(shape) << (training ? "" : " in evaluation")
+                           << (plain ? " without relu" : ""));
+          const std::vector<Tensor> late = gradients_before_pooling(operands, g, training, plain,
+                                                                    false),
+                                    read = gradients_before_pooling(operands, g, training, plain,
+                                                                    true);
+          for (std::size_t i = 0; i < read.size(); ++i) {
+            INFO("gradient " << i);
+            CHECK(testing::same_bits(late[i], read[i]));
+          }
+        }
+}
+
+TEST_CASE("a gradient of max pooling that is not finite reaches the batch norm before it",
+          "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(47);
+  std::vector<Tensor> operands = batch_operands({2, 4, 8, 8}, f16, f32);
+  for (Tensor& x : operands) x = x.to(kDevice);
+  for (const double value : {static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    Tensor g = ones({2, 4, 4, 4}).to(f16);
+    g.view({g.numel()}).slice(0, 5, 6).fill_(value);
+    g = g.to(kDevice);
+    const std::vector<Tensor> late = gradients_before_pooling(operands, g, true, false, false),
+                              read = gradients_before_pooling(operands, g, true, false, true);
+    for (std::size_t i = 0; i < read.size(); ++i) CHECK(testing::same_bits(late[i], read[i]));
+    CHECK_FALSE(std::isfinite(late[0].to(cpu).to_vector<double>()[0]));
   }
 }

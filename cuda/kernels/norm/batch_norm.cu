@@ -3,6 +3,10 @@
 // launch: the block computes the statistics, and its second pass over x reads from the cache.
 // Larger ones take two launches, or three in 16-byte packs if the channels are innermost
 // (channel_rows.h).
+#include <algorithm>
+
+#include "../../../tensor/core/late_result.h"
+#include "../../../tensor/ops/pool/pool.h"
 #include "../../attach.h"
 #include "../channel_packs.h"
 #include "../map.h"
@@ -192,25 +196,55 @@ __global__ void __launch_bounds__(kWholeThreads)
   differentiate_runs(norm, gate, walk, run, gradient_sums_over(norm, gate, walk, run, room));
 }
 
+/** The operands of a gradient: in[0..4]. With a pooling, the first is the gradient of its maxima.
+ */
+struct GradientOperands {
+  Tensor in[5];
+  PooledPairs pool = {};
+
+  /** Without a pooling. */
+  explicit GradientOperands(Inputs all) { std::copy_n(all.begin(), 5, in); }
+};
+
+/** Returns the operands; with a pooling if the gradient that was passed is late and follows from
+ *  that of the maxima, and the kernels of packs take it. */
+GradientOperands pooled_operands(Inputs in) {
+  GradientOperands all(in);
+  const Tensor& g = in[0];
+  if (!takes_runs(Sizes(g.shape()), g.dtype()) || g.numel() > std::int64_t{1} << 30) return all;
+  const std::vector<Tensor> pooled = late_operands(op_info<op::MaxPoolBackward>, g);
+  if (pooled.empty() || pooled[1].size(-1) < PooledPairs::kLeast) return all;
+  all.in[0] = pooled[0];
+  all.pool = {pooled[1].data<std::uint8_t>(),
+              Divider(static_cast<std::uint32_t>(pooled[1].size(-1)))};
+  return all;
+}
+
 /** Computes the gradients of a row-major tensor of packs. */
 template <class Gate>
-void differentiate_runs_of_packs(const NormBackward<float>& norm, const Gate& gate, const Sizes& s,
-                                 Device device) {
-  visit_runs(
-      s, norm.x.dtype,
-      [&]<class T, int width>(std::type_identity<T>, std::integral_constant<int, width>) {
-        RunGradients<T> of = run_gradients<T>(norm, gate_of_rows<T>(gate));
-        const runtime::Stream stream = current_stream(device);
-        of.norm.runs = whole_channels(s.samples, s.channels, s.inner, width);
-        if (of.norm.runs.is_small())
-          return launch(&packed_whole_gradient_kernel<T, width>, grid_of(of.norm.runs), stream, of);
-        of.norm.runs = spread_channels(s.samples, s.channels, s.inner, width);
-        const Tensor room = sums_room<float>(s.channels * of.norm.runs.chunks, device);
-        auto* const partial = static_cast<GradientSums<float>*>(room.raw_data());
-        launch(&packed_run_sums_kernel<T, width>, grid_of(of.norm.runs), stream, of, partial);
-        launch(&packed_run_gradient_kernel<T, width>, grid_of(of.norm.runs), stream, of, partial,
-               of.norm.runs.chunks);
-      });
+void differentiate_runs_of_packs(const NormBackward<float>& norm, const Gate& gate,
+                                 const PooledPairs& pool, const Sizes& s, Device device) {
+  const auto differentiate = [&]<class T, int width, bool pooled>(
+                                 std::type_identity<T>, std::integral_constant<int, width>,
+                                 std::bool_constant<pooled>) {
+    RunGradients<T> of = run_gradients<T>(norm, gate_of_rows<T>(gate));
+    of.pool = pool;
+    const runtime::Stream stream = current_stream(device);
+    of.norm.runs = whole_channels(s.samples, s.channels, s.inner, width);
+    if (of.norm.runs.is_small())
+      return launch(&packed_whole_gradient_kernel<T, width, pooled>, grid_of(of.norm.runs), stream,
+                    of);
+    of.norm.runs = spread_channels(s.samples, s.channels, s.inner, width);
+    const Tensor room = sums_room<float>(s.channels * of.norm.runs.chunks, device);
+    auto* const partial = static_cast<GradientSums<float>*>(room.raw_data());
+    launch(&packed_run_sums_kernel<T, width, pooled>, grid_of(of.norm.runs), stream, of, partial);
+    launch(&packed_run_gradient_kernel<T, width, pooled>, grid_of(of.norm.runs), stream, of,
+           partial, of.norm.runs.chunks);
+  };
+  visit_runs(s, norm.x.dtype, [&](auto type, auto width) {
+    if (pool.positions) return differentiate(type, width, std::true_type{});
+    differentiate(type, width, std::false_type{});
+  });
 }
 
 /** Computes the gradients of rows of channels. */
@@ -232,8 +266,9 @@ void differentiate_rows(const NormBackward<float>& norm, const Gate& gate, const
 }
 
 template <class Gate>
-void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const Gate& gate) {
-  NormOperands held(in, out[0]);
+void backward(const GradientOperands& operands, Outputs out, const Tensor& bias, bool training,
+              const Gate& gate) {
+  NormOperands held(operands.in, out[0]);
   held.g = aligned(held.g);
   held.x = aligned(held.x);
   const Device device = held.x.device();
@@ -248,7 +283,8 @@ void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const G
     norm.through_statistics = training;
     if constexpr (std::is_same_v<C, float>) {
       if (takes_rows(s, held.x.dtype(), true)) return differentiate_rows(norm, gate, s, device);
-      if (takes_runs(s, held.x.dtype())) return differentiate_runs_of_packs(norm, gate, s, device);
+      if (takes_runs(s, held.x.dtype()))
+        return differentiate_runs_of_packs(norm, gate, operands.pool, s, device);
     }
     if (whole.is_small()) {
       norm.runs = whole;
@@ -265,7 +301,7 @@ void backward(Inputs in, Outputs out, const Tensor& bias, bool training, const G
 }
 
 void batch_norm_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
-  backward(in, out, {}, attrs.training, NoGate{});
+  backward(pooled_operands(in), out, {}, attrs.training, NoGate{});
 }
 
 void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs& attrs) {
@@ -273,7 +309,9 @@ void batch_norm_relu_backward(Inputs in, Outputs out, const op::BatchNorm::Attrs
                other = aligned(channels_as_in(out[0], in[7]));
   const double zero = op::largest_rounded_to_zero(in[1].dtype());
   const Array g_residual = y.defined() ? Array(out[3]) : Array();
-  backward(in, out, bias, attrs.training, ReluGate{Array(y), Array(other), g_residual, zero});
+  const ReluGate gate{Array(y), Array(other), g_residual, zero};
+  backward(y.defined() ? GradientOperands(in) : pooled_operands(in), out, bias, attrs.training,
+           gate);
 }
 
 // ---- running statistics -------------------------------------------------------------------------

@@ -6,7 +6,9 @@
 
 #include "../../core/checked_size.h"
 #include "../../core/dispatch.h"
+#include "../../core/late_result.h"
 #include "../../core/registry.h"
+#include "../../core/row_major.h"
 #include "../../text/text.h"
 #include "../create.h"
 #include "../elementwise/operators.h"
@@ -198,10 +200,28 @@ MemoryFormat format_before(const Saved& saved, int rank) {
   return *format_of_images(x.shape.rank(), rank, x.format);
 }
 
+/** Returns true if the gradient is computed when it is read, because kernels may read that of the
+ *  maxima instead: on a device, for windows of 2 x 2 that cover row-major planes. */
+bool may_be_late(const MaxPoolBackward::Attrs& back, const Tensor& g, const Tensor& positions) {
+  return back.windows.late_gradient && back.windows.are_pairs() && !grad_enabled() &&
+         g.device().kind != DeviceKind::cpu && back.format == MemoryFormat::contiguous &&
+         g.is_contiguous() && positions.is_contiguous() && back.sizes[1] % 2 == 0 &&
+         back.sizes[2] % 2 == 0 && !is_channels_last_inside(positions) && can_be_late(g);
+}
+
 Grads max_grads(const Saved& saved, const Tensor& g, int rank, const PoolAttrs& attrs) {
   const MaxPoolBackward::Attrs back{attrs, pooled_dims(saved.shape(0), rank), rank,
                                     format_before(saved, rank)};
-  return {apply_with<MaxPoolBackward>(back, g, saved.outputs[1])};
+  const Tensor& positions = saved.outputs[1];
+  if (may_be_late(back, g, positions))
+    return {late_result(op_info<MaxPoolBackward>, {g, positions},
+                        std::make_shared<MaxPoolBackward::Attrs>(back),
+                        {.op = MaxPoolBackward::traits.name,
+                         .read = "a gradient of max pooling is first read",
+                         .modified = "a tensor needed for backward was modified in place",
+                         .hint = "use the out-of-place form"},
+                        {.kept = 2})};
+  return {apply_with<MaxPoolBackward>(back, g, positions)};
 }
 
 template <int N> Grads mean_grads(const Saved& saved, const Tensor& g, const PoolAttrs& attrs) {
@@ -335,6 +355,7 @@ template <class Op> Tensor values(op::PoolAttrs attrs, const Tensor& x) {
     attrs.positions = op::PoolPositions::none;
   else if (attrs.window_fits_a_byte())
     attrs.positions = op::PoolPositions::in_window;
+  attrs.late_gradient = attrs.positions == op::PoolPositions::in_window && !x.is_leaf();
   return apply_with<Op>(attrs, x);
 }
 

@@ -26,6 +26,7 @@ struct PoolAttrs {
   bool count_include_pad = true;  // means: divide by the window's size including padding
   std::int64_t divisor = 0;       // means: divide by this; 0: by the number of elements
   PoolPositions positions = PoolPositions::in_plane;  // maxima
+  bool late_gradient = false;  // maxima: of an op's result, whose gradient that op may read late
 
   /** Returns true for windows of 2 x 2 elements side by side, over at most two dimensions. */
   bool are_pairs() const {
