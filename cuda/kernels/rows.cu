@@ -12,7 +12,7 @@
 #include "items.h"
 #include "reduce/scan.h"
 #include "shape/copy.h"
-#include "sort/sort_lines.h"
+#include "sort/short_sort.h"
 #include "typed.h"
 #include "words.h"
 
@@ -171,21 +171,26 @@ bool has_table(std::int64_t count, std::int64_t rows) {
 
 // ---- rows in the order of their indices ---------------------------------------------------------
 
-/** Writes the entries to sort. The key is the row, or `rows`, which sorts last, for skipped
- *  ones. */
+/** Returns the entry to sort of an index element. The key is the row, or `rows`, which sorts last,
+ *  for skipped ones. */
+template <class Entry>
+__device__ Entry entry_of(const NamesHere& names, std::int64_t i, std::int64_t rows,
+                          std::int64_t skipped) {
+  const std::int64_t row = names.row(i);
+  const bool counts = row >= 0 && row != skipped;
+  const auto key = static_cast<std::uint64_t>(counts ? row : rows);
+  if constexpr (std::is_same_v<Entry, NarrowEntry>)
+    return {key << 32 | static_cast<std::uint64_t>(i)};
+  else
+    return {key, static_cast<std::uint64_t>(i)};
+}
+
 template <class Entry>
 __global__ void __launch_bounds__(kItemThreads)
     name_kernel(const NamesHere __grid_constant__ names, std::int64_t count, std::int64_t rows,
                 std::int64_t skipped, Entry* entries) {
   const std::int64_t i = item_here();
-  if (i >= count) return;
-  const std::int64_t row = names.row(i);
-  const bool counts = row >= 0 && row != skipped;
-  const auto key = static_cast<std::uint64_t>(counts ? row : rows);
-  if constexpr (std::is_same_v<Entry, NarrowEntry>)
-    entries[i] = {key << 32 | static_cast<std::uint64_t>(i)};
-  else
-    entries[i] = {key, static_cast<std::uint64_t>(i)};
+  if (i < count) entries[i] = entry_of<Entry>(names, i, rows, skipped);
 }
 
 /** Sorted entries of 8 bytes: for fewer than 2^31 rows and indices. */
@@ -234,21 +239,31 @@ struct SortedNames {
   AnyGroups groups;
 };
 
+/** Sets the entries to those of an index, sorted. */
+template <class Entry>
+void sort_names(EntryLines<Entry>& entries, const Names& names, std::int64_t rows,
+                std::int64_t skipped) {
+  launch_over(names.count(), names.memory.device(), &name_kernel<Entry>, NamesHere(names),
+              names.count(), rows, skipped, entries.data());
+  sort_lines(entries, std::bit_width(static_cast<std::uint64_t>(rows)));
+}
+
+/** Returns true if entries of 8 bytes serve. */
+bool are_narrow(const Names& names, std::int64_t rows) {
+  return std::max(rows, names.count()) <= std::numeric_limits<std::int32_t>::max();
+}
+
 template <class Entry>
 SortedNames sorted_as(const Names& names, std::int64_t rows, std::int64_t skipped) {
-  const Device device = names.memory.device();
-  const std::int64_t count = names.count();
-  EntryLines<Entry> entries(1, count, device);
-  launch_over(count, device, &name_kernel<Entry>, NamesHere(names), count, rows, skipped,
-              entries.data());
-  sort_lines(entries, std::bit_width(static_cast<std::uint64_t>(rows)));
-  return {entries.memory, {{entries.data(), std::is_same_v<Entry, NarrowEntry>}, count, rows}};
+  EntryLines<Entry> entries(1, names.count(), names.memory.device());
+  sort_names(entries, names, rows, skipped);
+  return {entries.memory,
+          {{entries.data(), std::is_same_v<Entry, NarrowEntry>}, names.count(), rows}};
 }
 
 SortedNames sorted_names(const Names& names, std::int64_t rows, std::int64_t skipped) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return rows <= kMost && names.count() <= kMost ? sorted_as<NarrowEntry>(names, rows, skipped)
-                                                 : sorted_as<WideEntry>(names, rows, skipped);
+  return are_narrow(names, rows) ? sorted_as<NarrowEntry>(names, rows, skipped)
+                                 : sorted_as<WideEntry>(names, rows, skipped);
 }
 
 __global__ void __launch_bounds__(kItemThreads)
@@ -303,7 +318,6 @@ template <class C> struct RowSums {
 
 /** Rows of packs of T with f32 sums. */
 struct SegmentSums {
-  NarrowGroups groups;
   Axes from_rows, to_rows;  // offsets of rows, in elements
   const void* from;
   void* to;
@@ -313,41 +327,36 @@ struct SegmentSums {
                    // chunk, and of its last if that goes on after it
   float alpha;
   bool overwrite, average;
-
-  __device__ std::int64_t end_of(std::int64_t begin) const {
-    return begin + length < groups.count ? begin + length : groups.count;
-  }
-  /** Returns whether the entry before i, or the one after it, has the same index. */
-  __device__ bool goes_back(std::int64_t i) const { return !groups.first(i); }
-  __device__ bool goes_on(std::int64_t i) const { return !groups.last(i); }
 };
 
-/** The calling thread's chunk and pack; a block has packs of several chunks. */
+/** The calling thread's chunk, its entries, and its pack; a block has packs of several chunks. */
 struct ChunkPack {
-  std::int64_t chunk, begin;
+  std::int64_t chunk, begin, end;
   int pack;
   bool exists;
 
-  __device__ explicit ChunkPack(const SegmentSums& s) {
+  __device__ ChunkPack(const SegmentSums& s, std::int64_t count) {
     const Split at(item_here(), s.packs);
     chunk = at.quotient;
     pack = static_cast<int>(at.rest);
     begin = chunk * s.length;
-    exists = begin < s.groups.count;
+    end = begin + s.length < count ? begin + s.length : count;
+    exists = begin < count;
   }
 };
 
 /** Writes the sum of a segment, of which `last` is the last entry, to its row. */
 template <class T>
-__device__ void put_segment(const SegmentSums& s, int pack, std::int64_t last, float* sum) {
+__device__ void put_segment(const SegmentSums& s, const NarrowGroups& groups, int pack,
+                            std::int64_t last, float* sum) {
   constexpr int kWidth = kPerPack<T>;
-  const std::int64_t row = s.groups.name(last);
+  const std::int64_t row = groups.name(last);
   T* const to = static_cast<T*>(s.to) + place_of(s.to_rows, row) + pack * kWidth;
   if (s.average) {
     std::int64_t low = -1, high = last;  // the first entry is in (low, high]
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
-      (s.groups.name(middle) == row ? high : low) = middle;
+      (groups.name(middle) == row ? high : low) = middle;
     }
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) sum[k] /= static_cast<float>(last - high + 1);
@@ -361,44 +370,66 @@ __device__ void put_segment(const SegmentSums& s, int pack, std::int64_t last, f
   store_values<kWidth>(to, sum);
 }
 
-template <class T>
-__global__ void __launch_bounds__(kItemThreads)
-    segment_sums_kernel(const SegmentSums __grid_constant__ s) {
+/** Sums the segments of the calling thread's chunk and pack. */
+template <class T> __device__ void sum_segments(const SegmentSums& s, const NarrowGroups& groups) {
   constexpr int kWidth = kPerPack<T>, kAhead = 4;  // rows that are loaded together
-  const ChunkPack at(s);
+  const ChunkPack at(s, groups.count);
   if (!at.exists) return;
-  const std::int64_t end = s.end_of(at.begin);
   float* const partial = s.partial + (2 * at.chunk * s.packs + at.pack) * kWidth;
   float sum[kWidth] = {};
-  bool began_before = s.goes_back(at.begin);
+  bool began_before = !groups.first(at.begin);
 #pragma unroll 1
-  for (std::int64_t i = at.begin; i < end; i += kAhead) {
+  for (std::int64_t i = at.begin; i < at.end; i += kAhead) {
     PackWords rows[kAhead];
 #pragma unroll
     for (int j = 0; j < kAhead; ++j)
-      if (i + j < end && s.groups.named(i + j))
+      if (i + j < at.end && groups.named(i + j))
         rows[j] = reinterpret_cast<const PackWords*>(
-            static_cast<const T*>(s.from) + place_of(s.from_rows, s.groups.place(i + j)))[at.pack];
+            static_cast<const T*>(s.from) + place_of(s.from_rows, groups.place(i + j)))[at.pack];
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
-      if (i + j >= end || !s.groups.named(i + j)) continue;
+      if (i + j >= at.end || !groups.named(i + j)) continue;
       float values[kWidth];
       widen<T>(rows[j], values);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) sum[k] += s.alpha * values[k];
-      const bool goes_on = s.goes_on(i + j);
-      if (goes_on && i + j + 1 < end) continue;
+      const bool goes_on = !groups.last(i + j);
+      if (goes_on && i + j + 1 < at.end) continue;
       if (began_before)
         store_values<kWidth>(partial, sum);
       else if (goes_on)
         store_values<kWidth>(partial + s.packs * kWidth, sum);
       else
-        put_segment<T>(s, at.pack, i + j, sum);
+        put_segment<T>(s, groups, at.pack, i + j, sum);
       began_before = false;
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) sum[k] = 0;
     }
   }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kItemThreads)
+    segment_sums_kernel(const SegmentSums __grid_constant__ s, const NarrowGroups groups) {
+  sum_segments<T>(s, groups);
+}
+
+/** Does the same for an index of at most kShortLine elements, which each block sorts. The first
+ *  block stores the sorted entries. `rows`, `skipped`: as in entry_of(). */
+template <class T>
+__global__ void __launch_bounds__(kItemThreads)
+    short_segment_sums_kernel(const SegmentSums __grid_constant__ s,
+                              const NamesHere __grid_constant__ names, int count, int padded,
+                              std::int64_t rows, std::int64_t skipped, NarrowEntry* sorted) {
+  MZ_SHARED(NarrowEntry, room, kShortLine);
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < padded; i += kItemThreads)
+    room[i] =
+        i < count ? entry_of<NarrowEntry>(names, i, rows, skipped) : last_entry<NarrowEntry>();
+  sort_runs(room, padded, padded);
+  if (blockIdx.x == 0)
+    for (int i = thread; i < count; i += kItemThreads) sorted[i] = room[i];
+  sum_segments<T>(s, {{room}, count, rows});
 }
 
 /** Returns the last entry with the index of entry i. */
@@ -421,15 +452,15 @@ __device__ inline std::int64_t end_of_segment(const NarrowGroups& groups, std::i
  *  it. */
 template <class T>
 __global__ void __launch_bounds__(kItemThreads)
-    join_segments_kernel(const SegmentSums __grid_constant__ s) {
+    join_segments_kernel(const SegmentSums __grid_constant__ s, const NarrowGroups groups) {
   constexpr int kWidth = kPerPack<T>;
-  const ChunkPack at(s);
+  const ChunkPack at(s, groups.count);
   if (!at.exists) return;
-  std::int64_t last = s.end_of(at.begin) - 1;
-  if (!s.groups.named(last) || !s.goes_on(last)) return;
-  const std::int64_t row = s.groups.name(last);
-  if (s.groups.name(at.begin) == row && s.goes_back(at.begin)) return;  // began before this chunk
-  last = end_of_segment(s.groups, last);
+  std::int64_t last = at.end - 1;
+  if (!groups.named(last) || groups.last(last)) return;
+  const std::int64_t row = groups.name(last);
+  if (groups.name(at.begin) == row && !groups.first(at.begin)) return;  // began before this chunk
+  last = end_of_segment(groups, last);
   const std::int64_t chunks = last / s.length - at.chunk,
                      stride = std::int64_t{2} * s.packs * kWidth;
   const float* partial = s.partial + at.chunk * stride + at.pack * kWidth;
@@ -442,7 +473,7 @@ __global__ void __launch_bounds__(kItemThreads)
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) sum[k] += values[k];
   }
-  put_segment<T>(s, at.pack, last, sum);
+  put_segment<T>(s, groups, at.pack, last, sum);
 }
 
 /** Returns the entries of a chunk: few, so that the chunks fill a GPU. */
@@ -464,27 +495,39 @@ bool have_pack_rows(const Rows& from, const Rows& to, DType compute) {
          fits(from) && fits(to);
 }
 
-void add_pack_rows(const Rows& from, const NarrowGroups& groups, const Rows& to, const AddRows& how,
-                   Device device) {
+void add_pack_rows(const Rows& from, const Names& names, std::int64_t rows, const Rows& to,
+                   const AddRows& how) {
+  const Device device = names.memory.device();
+  const std::int64_t count = names.count();
   visit_packed(to.dtype, [&]<class T>(std::type_identity<T>) {
     const std::int64_t packs = to.inner.count / kPerPack<T>;
-    SegmentSums sums{.groups = groups,
-                     .from_rows = from.rows,
+    SegmentSums sums{.from_rows = from.rows,
                      .to_rows = to.rows,
                      .from = from.data,
                      .to = to.data,
                      .packs = static_cast<int>(packs),
-                     .length = entries_of_chunk(groups.count, packs),
+                     .length = entries_of_chunk(count, packs),
                      .partial = nullptr,
                      .alpha = static_cast<float>(how.alpha),
                      .overwrite = how.overwrite,
                      .average = how.average};
-    const std::int64_t chunks = blocks_for(groups.count, sums.length);
+    const std::int64_t chunks = blocks_for(count, sums.length), items = chunks * packs;
     const Tensor room =
         workspace(2 * chunks * to.inner.count * std::int64_t{sizeof(float)}, device);
     sums.partial = static_cast<float*>(room.raw_data());
-    launch_over(chunks * packs, device, &segment_sums_kernel<T>, sums);
-    if (chunks > 1) launch_over(chunks * packs, device, &join_segments_kernel<T>, sums);
+    EntryLines<NarrowEntry> entries(1, count, device);
+    // A sort by each block takes no longer than one by one block if all run at once.
+    const bool is_short = count <= kShortLine && items <= kPlenty * kItemThreads;
+    if (is_short)
+      launch_over(items, device, &short_segment_sums_kernel<T>, sums, NamesHere(names),
+                  static_cast<int>(count),
+                  static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(count))), rows,
+                  how.skipped, entries.data());
+    else
+      sort_names(entries, names, rows, how.skipped);
+    const NarrowGroups groups{{entries.data()}, count, rows};
+    if (!is_short) launch_over(items, device, &segment_sums_kernel<T>, sums, groups);
+    if (chunks > 1) launch_over(items, device, &join_segments_kernel<T>, sums, groups);
   });
 }
 
@@ -516,11 +559,10 @@ void add_rows(const Rows& from, const Names& names, std::int64_t rows, const Row
               DType compute, const AddRows& how) {
   const std::int64_t columns = to.outer.count * to.inner.count;
   if (names.count() == 0 || columns == 0) return;
+  if (are_narrow(names, rows) && have_pack_rows(from, to, compute))
+    return add_pack_rows(from, names, rows, to, how);
   const SortedNames sorted = sorted_names(names, rows, how.skipped);
   const AnyGroups& groups = sorted.groups;
-  if (groups.entries.narrow && have_pack_rows(from, to, compute))
-    return add_pack_rows(from, {groups.entries.narrow_entries(), groups.count, groups.rows}, to,
-                         how, names.memory.device());
   visit_compute(compute, [&]<class C>(std::type_identity<C>) {
     scan(Lines{.count = columns, .length = names.count(), .inner = to.inner.count}, false,
          RowSums<C>{groups, from, to, static_cast<C>(how.alpha), how.overwrite, how.average},

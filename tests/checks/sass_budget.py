@@ -282,7 +282,7 @@ BUDGETS = {
     'unfold': [Budget(r'unfold_kernel<unsigned int>', 40, 75, 4, 0, 0)],
     # the counted way ends a segment at each row
     'rows': [
-        Budget(r'segment_sums_kernel<mezzo::BFloat16', 80, 34, 32, 4, 4, loop=True),
+        Budget(r'(short_)?segment_sums_kernel<mezzo::BFloat16', 80, 34, 32, 4, 4, loop=True),
         # per word, with the slow forms of divisions
         Budget(r'take_kernel', 80, 190, 4, 4, 4),
         Budget(r'put_last_kernel', 56, 208, 1, 0, 0),

@@ -1,6 +1,7 @@
 // Sums of rows that an index selects, on 16-byte packs, on any device: the gradient of an embedding
 // and index_add.
 #include "../support/catch.h"
+#include "../support/same_bits.h"
 #include "packed.h"
 
 using namespace mezzo;
@@ -39,6 +40,27 @@ TEST_CASE("gradients of embeddings of packs agree with the CPU's in f64", "[gpu]
       check_embedding(300, 24, dtype, one, {.scale_grad_by_freq = true});
       check_embedding(64, 24, dtype, one, {.padding_idx = 7, .scale_grad_by_freq = true});
     }
+}
+
+TEST_CASE("a short index, which each block sorts, gives the bits of a long one", "[gpu][packed]") {
+  NEED_DEVICE();
+  manual_seed(53);
+  constexpr std::int64_t kLong = 1100, kRows = 29;
+  for (const DType dtype : kDtypes)
+    for (const bool one : {false, true})
+      for (const std::int64_t count : {65, 700, 1024}) {
+        INFO(name(dtype) << " " << count);
+        // the elements added sort last, so that the chunks of the others are the same
+        const Tensor index = indices(count, kRows, one).to(kDevice),
+                     more = full({kLong - count}, kRows, {.dtype = i64, .device = kDevice}),
+                     g = randn({kLong, 40}).to(dtype).to(kDevice);
+        const auto summed = [&](const Tensor& rows, const Tensor& of) {
+          return index_add(zeros({kRows + 1, 40}, {.dtype = dtype, .device = kDevice}), 0, rows, of)
+              .narrow(0, 0, kRows);
+        };
+        CHECK(testing::same_bits(summed(index, g.narrow(0, 0, count)),
+                                 summed(cat({index, more}), g)));
+      }
 }
 
 TEST_CASE("sums of rows of packs are added to what is there", "[gpu][packed]") {
