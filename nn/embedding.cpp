@@ -21,4 +21,10 @@ Embedding::Embedding(std::int64_t num, std::int64_t dim, const EmbeddingOptions&
 
 Tensor Embedding::forward(const Tensor& index) const { return embedding(index, weight_, options_); }
 
+Tensor Embedding::late(const Tensor& index) const {
+  if (wraps_calls()) return (*this)(index);
+  const detail::ModuleCall call(state());
+  return op::late_embedding(index, weight_, options_);
+}
+
 }  // namespace mezzo::nn

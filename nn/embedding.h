@@ -20,6 +20,11 @@ class MZ_API Embedding : public Model<Embedding> {
   /** Returns embedding(index, weight()) with the layer's options. */
   Tensor forward(const Tensor& index) const;
 
+  /** Returns the same rows. On a GPU they are looked up when they are first read, or by
+   *  add_layer_norm() in its own launch. Table and indices must stay as they are until then.
+   *  Errors: as of a call; StateError if one of them was modified before the rows are read. */
+  Tensor late(const Tensor& index) const;
+
   /** Returns the table, [num, dim]. */
   const Tensor& weight() const { return weight_; }
 

@@ -122,10 +122,27 @@ Tensor LayerNorm::forward(const Tensor& x) const {
   return layer_norm(x, shape_, {.weight = weight_, .bias = bias_, .eps = eps_});
 }
 
+namespace {
+
+/** Returns true if the last sizes of a shape are those of `end`. */
+bool ends_in(const Shape& shape, const Shape& end) {
+  const int lead = shape.rank() - end.rank();
+  for (int i = 0; lead >= 0 && i < end.rank(); ++i)
+    if (shape[lead + i] != end[i]) return false;
+  return lead >= 0;
+}
+
+}  // namespace
+
 SumAndNorm LayerNorm::with_sum(const Tensor& x, const Tensor& branch) const {
   const auto is_f32 = [](const Tensor& t) { return !t.defined() || t.dtype() == DType::f32; };
-  const bool alike = x.defined() && x.shape() == branch.shape() && x.device() == branch.device() &&
-                     is_floating(x.dtype());
+  // The kernel of a device repeats a branch of whole rows.
+  const auto repeats = [&] {
+    return x.device().kind != DeviceKind::cpu && x.dtype() == branch.dtype() &&
+           branch.dim() >= shape_.rank() && ends_in(x.shape(), branch.shape());
+  };
+  const bool alike = x.defined() && x.device() == branch.device() && is_floating(x.dtype()) &&
+                     (x.shape() == branch.shape() || repeats());
   // Casts widen no operand if x, weight and bias are of f32. A 16-bit branch is widened by the sum.
   const bool is_wide = alike && is_f32(x) && is_f32(weight_) && is_f32(bias_);
   const bool fits = alike && (is_wide ? x.dtype() == branch.dtype() || is_low(branch.dtype())

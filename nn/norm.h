@@ -129,10 +129,12 @@ class LayerNorm;
 /** Returns x + branch and layer(x + branch), in one launch each forward and backward on a GPU, with
  *  the same bits:
  *    const auto [y, normal] = nn::add_layer_norm(norm2, x, attention(norm1(x)));
- *  Without a branch, the sum is x. The parts are called separately while a trace is active, if
- *  mixed precision is attached to the layer, if the branch differs from x in shape or device, or in
- *  dtype, except a 16-bit branch of x, weight and bias in f32; and while ops are cast, unless x,
- *  weight and bias are in f32 and the tags of add and layer_norm are not overridden.
+ *  Without a branch, the sum is x. On a GPU the branch may have the last dimensions of x only, and
+ *  repeats; rows of Embedding::late() are looked up in the same launch. The parts are called
+ *  separately while a trace is active, if mixed precision is attached to the layer, if the branch
+ *  differs from x in another way in shape, in device, or in dtype, except a 16-bit branch of x,
+ *  weight and bias in f32; and while ops are cast, unless x, weight and bias are in f32 and no tag
+ *  of add and layer_norm is overridden.
  *  Precision, errors: as add and the layer. */
 MZ_API SumAndNorm add_layer_norm(const LayerNorm& layer, const Tensor& x,
                                  const Tensor& branch = {});

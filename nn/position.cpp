@@ -17,6 +17,17 @@ void require_table_sizes(std::string_view layer, std::int64_t max_length, std::i
   detail::require_at_least(1, layer, "dim", dim);
 }
 
+/** Returns the rows of `table` from `first` on. */
+Tensor table_rows(std::string_view layer, const Tensor& table, std::int64_t first,
+                  std::int64_t steps) {
+  if (first < 0 || first > table.size(0) - steps)
+    fail<IndexError>(layer, {.what = "positions are out of range",
+                             .got = str("steps ", first, "..", first + steps - 1),
+                             .expected = str("0..", table.size(0) - 1)});
+  const bool all = steps == table.size(0);  // no slice, whose gradient would be a copy
+  return all ? table : table.narrow(0, first, steps);
+}
+
 /** Returns x plus the rows of `table` that start at `first`. */
 Tensor with_positions(std::string_view layer, const Tensor& x, const Tensor& table,
                       std::int64_t first, bool batch_first) {
@@ -27,13 +38,7 @@ Tensor with_positions(std::string_view layer, const Tensor& x, const Tensor& tab
                       .got = str(x),
                       .expected = str(batch_first ? "[N, T, " : "[T, N, ", table.size(1), "]")});
   const int step_dim = x.dim() == 3 && batch_first ? 1 : 0;
-  const std::int64_t steps = x.size(step_dim);
-  if (first < 0 || first > table.size(0) - steps)
-    fail<IndexError>(layer, {.what = "positions are out of range",
-                             .got = str("steps ", first, "..", first + steps - 1),
-                             .expected = str("0..", table.size(0) - 1)});
-  const bool all = steps == table.size(0);  // no slice, whose gradient would be a copy
-  const Tensor rows = (all ? table : table.narrow(0, first, steps)).to(x.dtype());
+  const Tensor rows = table_rows(layer, table, first, x.size(step_dim)).to(x.dtype());
   return x + (x.dim() == 3 && !batch_first ? rows.unsqueeze(1) : rows);
 }
 
@@ -62,6 +67,10 @@ LearnedPositionalEmbedding::LearnedPositionalEmbedding(std::int64_t max_length, 
 
 Tensor LearnedPositionalEmbedding::forward(const Tensor& x, std::int64_t first) const {
   return with_positions(kind(), x, weight_, first, options_.batch_first);
+}
+
+Tensor LearnedPositionalEmbedding::rows(std::int64_t steps, std::int64_t first) const {
+  return table_rows(kind(), weight_, first, steps);
 }
 
 SinusoidalPositionalEmbedding::SinusoidalPositionalEmbedding(std::int64_t max_length,

@@ -26,6 +26,10 @@ class MZ_API LearnedPositionalEmbedding : public Model<LearnedPositionalEmbeddin
   /** Returns x plus rows first..first+T-1 of the table, converted to x's dtype. */
   Tensor forward(const Tensor& x, std::int64_t first = 0) const;
 
+  /** Returns rows first..first+steps-1 of the table, in its dtype.
+   *  Errors: IndexError beyond max_length. */
+  Tensor rows(std::int64_t steps, std::int64_t first = 0) const;
+
   /** Returns the table, [max_length, dim]. */
   const Tensor& weight() const { return weight_; }
 

@@ -10,6 +10,7 @@
 #include "../../tensor/cpu/order.h"
 #include "axes.h"
 #include "items.h"
+#include "names.h"
 #include "reduce/scan.h"
 #include "shape/copy.h"
 #include "sort/short_sort.h"
@@ -24,33 +25,6 @@ __device__ inline std::int64_t place_in(const Rows& x, std::int64_t outer, std::
                                         std::int64_t inner) {
   return place_of(x.outer, outer) + place_of(x.rows, row) + place_of(x.inner, inner);
 }
-
-/** Names as a kernel argument. */
-struct NamesHere {
-  const void* data;
-  bool wide;
-  std::int64_t size, step;
-  Axes base;
-  IndexErrorWord* bad;
-
-  explicit NamesHere(const Names& names)
-      : data(names.memory.raw_data()),
-        wide(names.memory.dtype() == DType::i64),
-        size(names.size),
-        step(names.step),
-        base(names.base),
-        bad(names.bad) {}
-  /** Returns the selected row, negative if the index is out of range. */
-  __device__ std::int64_t row(std::int64_t at) const {
-    const std::int64_t value = wide ? static_cast<const std::int64_t*>(data)[at]
-                                    : static_cast<const std::int32_t*>(data)[at];
-    if (value < 0 || value >= size) {
-      note_bad(bad, at, value);
-      return -1;
-    }
-    return place_of(base, at) + value * step;
-  }
-};
 
 /** The (outer, row, inner) coordinates of an element. */
 struct Spot {

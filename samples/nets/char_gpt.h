@@ -72,7 +72,11 @@ struct CharGpt : nn::Model<CharGpt> {
 
   Tensor forward(const Tensor& characters, nn::KeyValueCache* cache = nullptr) const {
     if (cache != nullptr) cache->layers.resize(blocks.size());
-    Residual x{dropout(position(token(characters), cache != nullptr ? cache->seen : 0)), {}};
+    const std::int64_t seen = cache != nullptr ? cache->seen : 0;
+    // Without dropout the first layer norm looks up the characters and adds their positions.
+    Residual x = options.dropout > 0
+                     ? Residual{dropout(position(token(characters), seen)), {}}
+                     : Residual{token.late(characters), position.rows(characters.size(1), seen)};
     for (std::size_t i = 0; i < blocks.size(); ++i)
       x = blocks[i](x, cache != nullptr ? &cache->layers[i] : nullptr);
     if (cache != nullptr) cache->seen += characters.size(1);

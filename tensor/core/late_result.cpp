@@ -167,7 +167,9 @@ Tensor late_result(const OpInfo& info, std::vector<Tensor> in, std::shared_ptr<c
   late->result = y.impl()->storage.get();
   if (late->capture || in.size() > 1) LateResults::all()->add(late);
   if (late->capture) Capture::current()->join(LateResults::all());
-  if (grad_enabled() && x.requires_grad()) record(info, in, {&y, 1}, attrs.get());
+  const auto needs_gradient = [](const Tensor& t) { return t.defined() && t.requires_grad(); };
+  if (grad_enabled() && std::any_of(in.begin(), in.end(), needs_gradient))
+    record(info, in, {&y, 1}, attrs.get());
   TraceHook* const hook = thread_hooks().trace;
   if (hook && options.traced) {
     hook->enter_forward(info);

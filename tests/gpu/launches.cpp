@@ -98,7 +98,7 @@ TEST_CASE("a captured step of LeNet stays within its launch budget", "[gpu][grap
 }
 
 TEST_CASE("a captured step of char-GPT stays within its launch budget", "[gpu][graph][counters]") {
-  check_budgets<SixLayers>("char-GPT", texts(), {{"O0", 137}, {"O2", 132}});
+  check_budgets<SixLayers>("char-GPT", texts(), {{"O0", 135}, {"O2", 130}});
 }
 
 TEST_CASE("a scaled loss is computed only if it is read or kept", "[gpu][graph][counters]") {

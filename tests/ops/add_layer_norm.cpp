@@ -244,7 +244,9 @@ TEST_CASE("add_layer_norm calls its parts where that could be observed", "[ops]"
     return origin(nn::add_layer_norm(o.layer, o.x, branch).norm);
   };
   CHECK(made_by(o.branch) == "add_layer_norm");
-  CHECK(made_by(o.branch.detach().select(0, 0)) == "layer_norm");
+  // Kernels of a device repeat the branch.
+  CHECK(made_by(o.branch.detach().select(0, 0)) ==
+        (o.x.device() == cpu ? "layer_norm" : "add_layer_norm"));
   CHECK(made_by(o.branch.detach().to(f16)) == "add_layer_norm");
   CHECK(made_by(o.branch.detach().to(f64)) == "layer_norm");
   CHECK(made_by({}) == "layer_norm");

@@ -2,11 +2,17 @@
 // See also: layer_norm_backward.cu (gradients).
 #include "layer_norm.h"
 
+#include <optional>
+#include <vector>
+
+#include "../../../tensor/core/late_result.h"
 #include "../../../tensor/core/registry.h"
 #include "../../../tensor/cpu/moments.h"
 #include "../../../tensor/math/safe_sum.h"
 #include "../../../tensor/ops/elementwise/arithmetic.h"
+#include "../../../tensor/ops/index/embedding.h"
 #include "../../attach.h"
+#include "../names.h"
 
 namespace mezzo::gpu {
 
@@ -30,7 +36,16 @@ struct RowNorm {
   Array x, weight, bias, y, mean, rstd;
   double eps = 0;
   Array branch = {}, sum = {};  // add_layer_norm: x + branch is written and normalised
+  // of a Repeated branch: its rows, and the names, if x is a table, that select the rows of x
+  std::int64_t branch_rows = 0;
+  NamesHere names = {};
 };
+
+/** What is added to x in packs of T: nothing, a branch of T, or one whose rows repeat, to x or to
+ *  selected rows of it. */
+template <class T> using NoBranch = void;
+template <class T> using Branch = T;
+template <class T> struct Repeated {};
 
 /** The factor of the slow way, for rows whose sums overflowed. */
 template <class C>
@@ -157,10 +172,19 @@ __global__ void __launch_bounds__(kTeamThreads)
   const std::int64_t base = team.row * norm.rows.length;
   RowPacks<T, 1> x(team, teams.packs,
                    static_cast<const T*>(adds ? norm.sum.data : norm.x.data) + base);
-  if constexpr (adds)
+  if constexpr (std::is_same_v<B, Repeated<T>>) {
+    std::int64_t from = team.has_row ? team.row : 0;
+    if (norm.names.data && team.has_row) from = norm.names.row(from);
+    if (from < 0) from = 0;  // for an index out of range
+    const std::int64_t branch = Split(team.row, norm.branch_rows).rest;
+    take_sums(x, static_cast<const T*>(norm.x.data) + from * norm.rows.length,
+              static_cast<const T*>(norm.branch.data) + branch * norm.rows.length,
+              static_cast<T*>(norm.sum.data) + base);
+  } else if constexpr (adds) {
     take_sums(x, static_cast<const T*>(norm.x.data) + base,
               static_cast<const B*>(norm.branch.data) + base,
               static_cast<T*>(norm.sum.data) + base);
+  }
   const auto count = static_cast<float>(norm.rows.length);
   float mean = 0, squares = 0;
   if constexpr (centred) {
@@ -225,11 +249,11 @@ void launch_packed(const RowNorm& norm, runtime::Stream stream) {
   launch(&packed_norm_kernel<T, W, centred, B>, teams.grid(), stream, norm, teams);
 }
 
-template <bool centred, bool adds>
+template <bool centred, template <class> class BranchOf>
 void packed_forward(const RowNorm& norm, runtime::Stream stream) {
   visit_packed(norm.x.dtype, affine_dtype(norm),
                [&]<class T, class W>(std::type_identity<T>, std::type_identity<W>) {
-                 launch_packed<T, W, centred, std::conditional_t<adds, T, void>>(norm, stream);
+                 launch_packed<T, W, centred, BranchOf<T>>(norm, stream);
                });
 }
 
@@ -263,7 +287,7 @@ void forward(const Tensor& input, const Tensor& weight, const Tensor& bias, cons
                      attrs.eps};
   const runtime::Stream stream = current_stream(x.device());
   if (have_packs(norm.rows.length, {norm.x, norm.y}, {norm.weight, norm.bias}))
-    return packed_forward<centred, false>(norm, stream);
+    return packed_forward<centred, NoBranch>(norm, stream);
   visit_floating_compute(x.dtype(), [&]<class C>(std::type_identity<C>) {
     launch(&row_norm_kernel<C, centred>, grid_of(norm.rows), stream, norm);
   });
@@ -274,23 +298,31 @@ void layer_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
 }
 
 void add_layer_norm(Inputs in, Outputs out, const op::RowNormAttrs& attrs) {
-  const Tensor x = row_major(in[0]), branch = row_major(in[1]);
+  const std::vector<Tensor> lookup = late_operands(op_info<op::Embedding>, in[0]);
+  std::optional<Names> names;  // if x consists of rows of a table that are still to be looked up
+  if (!lookup.empty() && attrs.dims.rank() == 1 && in[0].numel() > 0 && lookup[1].is_contiguous())
+    names.emplace("embedding", lookup[0], lookup[1], 0, lookup[1].size(0));
+  const Tensor x = row_major(names ? lookup[1] : in[0]), branch = row_major(in[1]);
   const Tensor weight = row_major(in[2]), bias = row_major(in[3]);
-  const RowNorm norm{trailing_lines(x.shape(), attrs.dims.rank()),
-                     Array(x),
-                     Array(weight),
-                     Array(bias),
-                     Array(out[1]),
-                     Array(out[2]),
-                     Array(out[3]),
-                     attrs.eps,
-                     Array(branch),
-                     Array(out[0])};
+  RowNorm norm{trailing_lines(in[0].shape(), attrs.dims.rank()),
+               Array(x),
+               Array(weight),
+               Array(bias),
+               Array(out[1]),
+               Array(out[2]),
+               Array(out[3]),
+               attrs.eps,
+               Array(branch),
+               Array(out[0])};
+  const bool repeats = names || branch.numel() != in[0].numel();
+  if (repeats) norm.branch_rows = branch.numel() / norm.rows.length;
+  if (names) norm.names = NamesHere(*names);
   if (have_packs(norm.rows.length, {norm.x, norm.branch, norm.sum, norm.y},
                  {norm.weight, norm.bias}))
-    return packed_forward<true, true>(norm, current_stream(x.device()));
-  if (widened_forward(norm, current_stream(x.device()))) return;
-  add_into(x, branch, out[0]);
+    return repeats ? packed_forward<true, Repeated>(norm, current_stream(x.device()))
+                   : packed_forward<true, Branch>(norm, current_stream(x.device()));
+  if (!repeats && widened_forward(norm, current_stream(x.device()))) return;
+  add_into(in[0], branch, out[0]);
   forward<true>(out[0], weight, bias, out[1], out[2], out[3], attrs);
 }
 

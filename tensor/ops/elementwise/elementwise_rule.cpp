@@ -52,8 +52,8 @@ bool is_plain_sum(const Saved& saved) {
   return &saved.info == add && saved.attrs<op::Add>().alpha == 1;
 }
 
-/** Returns the sum of a 16-bit gradient on a device over its first dimensions, with the shape of
- *  the last ones and the bits of a sum in f32, rounded once. */
+}  // namespace
+
 Tensor summed_gradient(const Tensor& gy, const Shape& shape) {
   static const OpInfo& sum = *find_op("sum");
   Tensor y = empty_tensor(shape, gy.dtype(), gy.device());
@@ -62,6 +62,8 @@ Tensor summed_gradient(const Tensor& gy, const Shape& shape) {
   sum.kernel[static_cast<std::size_t>(gy.device().kind)](sum, {&wide, 1}, {&y, 1}, &first);
   return y;
 }
+
+namespace {
 
 /** Returns the gradient of operand i of a + b where no kernel need compute it: the incoming one,
  *  which the engine sums if it is of f32 on a device, or its sum; an undefined tensor otherwise.

@@ -40,6 +40,10 @@ MZ_API std::optional<Grads> unit_product_gradients(const Saved& saved, const Ten
 /** Runs the op's gradient kernel: one pass over memory for all wanted gradients. */
 MZ_API Grads fused_elementwise_backward(const Saved& saved, const Tensor& gy);
 
+/** Returns the sum of a 16-bit gradient on a device over its first dimensions, which leaves
+ *  `shape`, with the bits of a sum in f32, rounded once. */
+Tensor summed_gradient(const Tensor& gy, const Shape& shape);
+
 /** Converts x to the dtype that the formula computes in, so that the formula rounds once, at its
  *  end, as the fused kernel does. C++ numbers become tensors of that dtype; undefined tensors stay
  *  undefined. */

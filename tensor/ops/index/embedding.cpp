@@ -1,7 +1,10 @@
 // Shape rules, gradients and public functions of the ops in embedding.h.
 #include "embedding.h"
 
+#include <memory>
+
 #include "../../core/dispatch.h"
+#include "../../core/late_result.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
 #include "../create.h"
@@ -87,11 +90,35 @@ Grads EmbeddingGrad::backward(const Saved& saved, const Grads& gy) {
 
 namespace mezzo {
 
-Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options) {
+namespace {
+
+op::Embedding::Attrs embedding_attrs(const Tensor& weight, const EmbeddingOptions& options) {
   op::Embedding::Attrs attrs{.scale_grad_by_freq = options.scale_grad_by_freq};
   if (options.padding_idx && weight.defined() && weight.dim() == 2)
     attrs.padding_idx = op::padding_row("embedding", *options.padding_idx, weight.shape()[0]);
-  return apply_with<op::Embedding>(attrs, index, weight);
+  return attrs;
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options) {
+  return apply_with<op::Embedding>(embedding_attrs(weight, options), index, weight);
+}
+
+Tensor op::late_embedding(const Tensor& index, const Tensor& weight,
+                          const EmbeddingOptions& options) {
+  if (!index.defined() || !weight.defined() || index.device() != weight.device() ||
+      index.device().kind == DeviceKind::cpu || thread_hooks().cast || index.numel() == 0 ||
+      !can_be_late(index) || !can_be_late(weight))
+    return embedding(index, weight, options);
+  return late_result(
+      op_info<Embedding>, {index, weight},
+      std::make_shared<Embedding::Attrs>(embedding_attrs(weight, options)),
+      {.op = "embedding",
+       .read = "rows of an embedding are first read",
+       .modified = "the table or the indices were modified before the rows were read",
+       .hint = "use forward(), or read the rows first"},
+      {.kept = 2});
 }
 
 }  // namespace mezzo

@@ -67,6 +67,10 @@ struct EmbeddingGrad {
   static Grads backward(const Saved& saved, const Grads& gy);
 };
 
+/** Returns embedding(), on a GPU as a late result: add_layer_norm reads index and table instead.
+ *  Errors: as embedding(); StateError if one of them was modified before it is read. */
+Tensor late_embedding(const Tensor& index, const Tensor& weight, const EmbeddingOptions& options);
+
 /** Returns the row of the table that padding_idx names, counted from the front. Errors: ValueError
  *  unless padding_idx is in -rows..rows-1. */
 std::int64_t padding_row(std::string_view op, std::int64_t padding_idx, std::int64_t rows);

@@ -6,7 +6,9 @@
 #include "../../core/dispatch.h"
 #include "../../core/registry.h"
 #include "../../text/text.h"
+#include "../elementwise/elementwise_rule.h"
 #include "../elementwise/operators.h"
+#include "../shape/copy.h"
 #include "../wide.h"
 #include "norm_checks.h"
 #include "normalize.h"
@@ -170,12 +172,21 @@ std::array<Tensor, 4> rounded_gradients(const LayerNormBackward::Attrs& attrs, D
   return {std::move(out[0]), std::move(out[3]), std::move(out[1]), std::move(out[2])};
 }
 
+/** Returns the gradient of the branch from that of the sum, for a repeated branch with the bits of
+ *  the gradient of add(). */
+Tensor branch_gradient(const Saved& saved, const Tensor& dx) {
+  const Shape& shape = saved.shape(1);
+  if (!saved.wants(1) || shape == dx.shape() || grad_enabled() || !is_low(dx.dtype())) return dx;
+  return saved.gradient_dtype(1) == dx.dtype() ? mezzo::detail::summed_gradient(dx, shape)
+                                               : late_to_f32(dx);
+}
+
 }  // namespace
 
 Grads AddLayerNorm::backward(const Saved& saved, const Grads& gy) {
   const Attrs& attrs = saved.attrs<AddLayerNorm>();
   const Tensor &sum = saved.outputs[0], &weight = saved.inputs[2], &rest = gy[0], &g = gy[1];
-  if (!g.defined()) return {rest, rest};
+  if (!g.defined()) return {rest, branch_gradient(saved, rest)};
   if (!sum.defined())  // only the bias is wanted
     return {Tensor{}, Tensor{}, Tensor{}, over_rows(wide(g), attrs.dims)};
   const bool adds = !grad_enabled() && rest.defined() && is_alike(rest, sum);
@@ -195,7 +206,7 @@ Grads AddLayerNorm::backward(const Saved& saved, const Grads& gy) {
                           : fused(wants, g, sum, weight, saved.outputs[2], saved.outputs[3],
                                   adds ? rest : Tensor{});
   if (rest.defined() && !adds) dx = dx.to(sum.dtype()) + rest;
-  return {dx, dx, std::move(dw), std::move(db)};
+  return {dx, branch_gradient(saved, dx), std::move(dw), std::move(db)};
 }
 
 Grads RmsNorm::backward(const Saved& saved, const Grads& gy) {

@@ -202,7 +202,8 @@ MemoryFormat format_before(const Saved& saved, int rank) {
 
 /** Returns true if the gradient is computed when it is read, because kernels may read that of the
  *  maxima instead: on a device, for windows of 2 x 2 that cover row-major planes. */
-bool may_be_late(const MaxPoolBackward::Attrs& back, const Tensor& g, const Tensor& positions) {
+bool unpooling_may_wait(const MaxPoolBackward::Attrs& back, const Tensor& g,
+                        const Tensor& positions) {
   return back.windows.late_gradient && back.windows.are_pairs() && !grad_enabled() &&
          g.device().kind != DeviceKind::cpu && back.format == MemoryFormat::contiguous &&
          g.is_contiguous() && positions.is_contiguous() && back.sizes[1] % 2 == 0 &&
@@ -213,7 +214,7 @@ Grads max_grads(const Saved& saved, const Tensor& g, int rank, const PoolAttrs& 
   const MaxPoolBackward::Attrs back{attrs, pooled_dims(saved.shape(0), rank), rank,
                                     format_before(saved, rank)};
   const Tensor& positions = saved.outputs[1];
-  if (may_be_late(back, g, positions))
+  if (unpooling_may_wait(back, g, positions))
     return {late_result(op_info<MaxPoolBackward>, {g, positions},
                         std::make_shared<MaxPoolBackward::Attrs>(back),
                         {.op = MaxPoolBackward::traits.name,
