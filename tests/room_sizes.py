@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # room: files, lines of code, types
 BUDGETS = {
-    'tensor': (490, 42500, 1455),
+    'tensor': (490, 42700, 1455),
     'autograd': (24, 1900, 45),
     'optim': (76, 5850, 243),
     'nn': (140, 10800, 360),
