@@ -13,11 +13,12 @@ namespace mezzo::gpu {
 
 namespace {
 
-/** Returns new counters without values. */
+/** Returns new counters, and flags after them, without values. */
 Tensor new_tickets(Device device) {
   const CategoryScope scope(MemoryCategory::workspace);
-  const NoCapturePool lasting;  // in a capture no other work of the step writes there
-  return empty_tensor({kTickets}, DType::i32, device);
+  const NoCapturePool lasting;                // in a capture no other work of the step writes there
+  static_assert(kTickets % kLineFlags == 0);  // flags begin with a line
+  return empty_tensor({kTickets + kLineFlags * kFlagLines}, DType::i32, device);
 }
 
 /** The counters of a captured step, which owns them. Its first replay sets them to 0. */
@@ -68,5 +69,7 @@ unsigned* tickets(Device device) {
   const Tensor& counters = capture ? tickets_of(*capture) : tickets_of_stream(device);
   return static_cast<unsigned*>(counters.raw_data());
 }
+
+unsigned* flags(Device device) { return tickets(device) + kTickets; }
 
 }  // namespace mezzo::gpu

@@ -130,9 +130,9 @@ TEST_CASE("barriers and shuffles that not all threads reach are faults", "[emula
 namespace {
 
 /** Passes numbers around a ring of blocks, one block further in each round. */
-__global__ void pass_around(unsigned* ticket, float* x, float* y, int rounds, unsigned expected) {
+__global__ void pass_around(unsigned* flags, float* x, float* y, int rounds, unsigned expected) {
   MZ_SHARED(float, own, kThreads);
-  gpu::GroupBarrier barrier(ticket, expected);
+  gpu::GroupBarrier barrier(flags, expected, blockIdx.x);
   const unsigned blocks = gridDim.x, block = blockIdx.x, thread = threadIdx.x;
   own[thread] = static_cast<float>(block * kThreads + thread);
   for (int round = 0; round < rounds; ++round) {
@@ -148,50 +148,56 @@ __global__ void pass_around(unsigned* ticket, float* x, float* y, int rounds, un
   y[block * kThreads + thread] = own[thread];
 }
 
-constexpr int kRing = 5;
-
-/** Returns the numbers after some rounds. */
-std::vector<double> passed(int rounds, unsigned expected, Tensor& ticket) {
-  const Tensor x = empty({2 * kRing * kThreads}, {.device = kDevice}),
-               y = empty({kRing * kThreads}, {.device = kDevice});
-  gpu::launch_together(&pass_around, {.blocks = kRing, .threads = kThreads}, nullptr,
-                       static_cast<unsigned*>(ticket.raw_data()), x.data<float>(), y.data<float>(),
+/** Returns the numbers after some rounds in a ring of blocks. `expected`: blocks that the barrier
+ *  waits for. */
+std::vector<double> passed(int ring, int rounds, unsigned expected, Tensor& flags) {
+  const Tensor x = empty({2 * ring * kThreads}, {.device = kDevice}),
+               y = empty({ring * kThreads}, {.device = kDevice});
+  gpu::launch_together(&pass_around, {.blocks = ring, .threads = kThreads}, nullptr,
+                       static_cast<unsigned*>(flags.raw_data()), x.data<float>(), y.data<float>(),
                        rounds, expected);
   return y.to_vector<double>();
 }
 
+constexpr int kRing = 5;
+constexpr std::int64_t kFlags = 64;
+
 }  // namespace
 
 TEST_CASE("the blocks of a cooperative launch wait for each other", "[emulator]") {
-  Tensor ticket = zeros({1}, {.dtype = i32, .device = kDevice});
-  for (const Schedule schedule : kSchedules) {
-    const ScheduleScope scope(schedule);
-    const std::vector<double> x = passed(7, kRing, ticket);
-    for (int block = 0; block < kRing; ++block)
-      for (int i = 0; i < kThreads; ++i)
-        if (x[static_cast<std::size_t>(block * kThreads + i)] != (block + 7) % kRing * kThreads + i)
-          FAIL("block " << block << " thread " << i);
-    CHECK(ticket.item<std::int32_t>() == 0);  // the barrier can be used again
-  }
+  Tensor flags = zeros({kFlags}, {.dtype = i32, .device = kDevice});
+  const ResidentScope many(2 * gpu::kWarpSize);
+  for (const Schedule schedule : kSchedules)
+    for (const int ring : {1, kRing, gpu::kWarpSize + 7}) {  // also more than lanes that poll
+      const ScheduleScope scope(schedule);
+      const std::vector<double> x = passed(ring, 7, static_cast<unsigned>(ring), flags);
+      for (int block = 0; block < ring; ++block)
+        for (int i = 0; i < kThreads; ++i)
+          if (x[static_cast<std::size_t>(block * kThreads + i)] !=
+              (block + 7) % ring * kThreads + i)
+            FAIL("block " << block << " thread " << i);
+      // the barrier can be used again
+      CHECK(flags.to_vector<double>() == std::vector<double>(kFlags, 0.0));
+    }
 }
 
 TEST_CASE("a barrier that not all blocks reach is a fault, too many blocks are refused",
           "[emulator]") {
-  Tensor ticket = zeros({1}, {.dtype = i32, .device = kDevice});
-  const std::string fault = fault_of([&] { (void)passed(1, kRing + 1, ticket); });
+  Tensor flags = zeros({kFlags}, {.dtype = i32, .device = kDevice});
+  const std::string fault = fault_of([&] { (void)passed(kRing, 1, kRing + 1, flags); });
   CHECK(fault.find("deadlock: blocks wait for each other at ") != std::string::npos);
   CHECK(fault.find("group_barrier.h") != std::string::npos);
-  ticket.zero_();
+  flags.zero_();
   const auto alone = [&] {
     const Tensor x = empty({2 * kRing * kThreads}, {.device = kDevice});
     gpu::launch(&pass_around, {.blocks = kRing, .threads = kThreads}, nullptr,
-                static_cast<unsigned*>(ticket.raw_data()), x.data<float>(), x.data<float>(), 1,
+                static_cast<unsigned*>(flags.raw_data()), x.data<float>(), x.data<float>(), 1,
                 unsigned{kRing});
   };
   CHECK(fault_of(alone).find("a block waits for another one") != std::string::npos);
-  ticket.zero_();
+  flags.zero_();
   const ResidentScope few(kRing - 1);
-  CHECK_THROWS_AS(passed(1, kRing, ticket), CudaError);
+  CHECK_THROWS_AS(passed(kRing, 1, kRing, flags), CudaError);
 }
 
 TEST_CASE("shuffles and votes", "[emulator]") {

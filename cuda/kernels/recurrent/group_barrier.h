@@ -10,63 +10,75 @@ namespace mezzo::gpu {
 __device__ inline void pause_polling() {}
 #endif
 
-/** Adds 1 to a counter after all that the calling thread has written or seen. Returns the sum. */
-__device__ inline unsigned count_after_writes(unsigned* counter) {
+/** Sets a flag after all that the calling thread has written or seen. */
+__device__ inline void release_flag(unsigned* flag, unsigned value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-  unsigned old;
-  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-               : "=r"(old)
-               : "l"(__cvta_generic_to_global(counter))
+  asm volatile("st.release.gpu.global.u32 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(flag)), "r"(value)
                : "memory");
-  return old + 1;
 #else
   __threadfence();
-  return atomicAdd(counter, 1u) + 1;
+  *static_cast<volatile unsigned*>(flag) = value;
 #endif
 }
-/** Returns a counter. What was written before others counted is seen afterwards. */
-__device__ inline unsigned read_count(const unsigned* counter) {
+/** Returns a flag. What was written before it was set is seen afterwards. */
+__device__ inline unsigned acquire_flag(const unsigned* flag) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
-  unsigned count;
+  unsigned value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-               : "=r"(count)
-               : "l"(__cvta_generic_to_global(counter))
+               : "=r"(value)
+               : "l"(__cvta_generic_to_global(flag))
                : "memory");
-  return count;
+  return value;
 #else
-  const unsigned count = *static_cast<const volatile unsigned*>(counter);
+  const unsigned value = *static_cast<const volatile unsigned*>(flag);
   __threadfence();
-  return count;
+  return value;
 #endif
 }
 
-/** A barrier of `blocks` blocks that run at once. It counts arrivals at a ticket, which is 0 before
- *  and after the kernel. All threads of a block call its functions. */
+/** A barrier of `blocks` blocks that run at once. Each has a flag, which only it sets: to the
+ *  number of its arrivals. The flags are 0 before and after the kernel, so that the same launch can
+ *  be replayed. All threads of a block call its functions.
+ *
+ *  Why a block sees what the others wrote before they arrived: __syncthreads() orders the writes of
+ *  a block before the flag, which one thread releases; a release covers what its thread has seen.
+ *  A lane that acquires the flag sees these writes, and the next __syncthreads() passes them on to
+ *  its block. All that blocks exchange takes turns between two buffers: who writes one again has
+ *  waited for blocks that arrived after they had read it. */
 class GroupBarrier {
  public:
-  __device__ GroupBarrier(unsigned* ticket, unsigned blocks) : ticket_(ticket), blocks_(blocks) {}
+  /** `block`: the number of the calling block, below `blocks`. */
+  __device__ GroupBarrier(unsigned* flags, unsigned blocks, unsigned block)
+      : flags_(flags), blocks_(blocks), block_(block) {}
 
   /** Announces that the block has written what others will read. */
   __device__ void arrive() {
     __syncthreads();
-    if (threadIdx.x == 0) count_after_writes(ticket_);
-    arrivals_ += blocks_;
+    ++arrivals_;
+    // not in the warp that polls, which need not wait until the writes have arrived
+    if (threadIdx.x == blockDim.x - 1) release_flag(flags_ + block_, arrivals_);
   }
   /** Waits until all blocks have arrived as often as this one. Afterwards it sees what they wrote
    *  before. */
   __device__ void wait() const {
-    if (threadIdx.x == 0)
-      while (read_count(ticket_) < arrivals_) pause_polling();
+    if (threadIdx.x < kWarpSize)
+      for (unsigned i = threadIdx.x; i < blocks_; i += kWarpSize)
+        while (acquire_flag(flags_ + i) < arrivals_) pause_polling();
     __syncthreads();
   }
   /** Ends the use of the barrier, after the last wait(). */
-  __device__ void leave() const {
-    if (threadIdx.x == 0 && count_after_writes(ticket_) == arrivals_ + blocks_) *ticket_ = 0;
+  __device__ void leave() {
+    arrive();
+    if (block_ != 0) return;
+    wait();  // then nobody looks at a flag any more
+    for (unsigned i = threadIdx.x; i < blocks_; i += blockDim.x) flags_[i] = 0;
   }
 
  private:
-  unsigned* ticket_;
-  unsigned blocks_, arrivals_ = 0;
+  unsigned* flags_;
+  unsigned blocks_, block_, arrivals_ = 0;
 };
 
 }  // namespace mezzo::gpu

@@ -10,8 +10,8 @@ namespace mezzo::gpu {
 
 inline constexpr std::int64_t kUnitsOfPatch = 16;
 inline constexpr int kPersistentWarps = 8;
-/** Most groups of sequences, each of which has a counter. */
-inline constexpr std::int64_t kMostGroups = 64;
+/** Flags for the blocks of all groups of sequences: lines of the cache, and flags of a line. */
+inline constexpr std::int64_t kPlannedLines = 64, kPlannedFlags = 32;
 /** Most tiles of a group. */
 inline constexpr int kMostTiles = 4;
 /** Most patches of hidden units for each warp: layers of up to 1024 units. */
@@ -60,6 +60,9 @@ struct PersistentSizes {
   /** Returns the patches of units of a block: a backward pass loads less with more of them. */
   int parts() const { return backward && warp_depth() < kMostDepth ? 2 : 1; }
 
+  /** Returns the lines of the cache that the flags of a group have for themselves. */
+  static std::int64_t flag_lines(std::int64_t slices) { return parts_of(slices, kPlannedFlags); }
+
   /** Returns the plan for a device that runs `resident` blocks at once, or nothing if the layer
    *  does not fit or is predicted to be faster step by step. */
   std::optional<PersistentPlan> plan(std::int64_t resident) const {
@@ -68,11 +71,9 @@ struct PersistentSizes {
         steps > kMostRows / batch)
       return std::nullopt;
     const std::int64_t slices = parts_of(depth(), parts()), tiles = parts_of(batch, kUnitsOfPatch);
-    constexpr std::int64_t kMostArrivals = 1 << 30;
-    if ((steps + 2) * slices > kMostArrivals) return std::nullopt;
     for (std::int64_t own = 1; own <= kMostTiles; ++own) {
       const std::int64_t groups = parts_of(tiles, own);
-      if (groups > kMostGroups || slices * groups > resident) continue;
+      if (groups * flag_lines(slices) > kPlannedLines || slices * groups > resident) continue;
       const std::int64_t columns = (backward ? gates : 1) * hidden;
       if (PersistentModel::persistent(slices, own, batch, columns, backward) >
           PersistentModel::stepwise(batch, gates * hidden * hidden))

@@ -14,7 +14,8 @@
 namespace mezzo::gpu {
 
 inline constexpr int kPersistentThreads = kPersistentWarps * kWarpSize;
-static_assert(kUnitsOfPatch == kPatch && kMostGroups == kTickets);
+static_assert(kUnitsOfPatch == kPatch && kPlannedLines == kFlagLines &&
+              kPlannedFlags == kLineFlags);
 
 /** Returns true if run_persistent() serves a layer. `projects`: h has a projection, which is not
  *  supported. */
@@ -47,8 +48,8 @@ struct PersistentLayout {
   int steps, batch, hidden, depth, slices, tiles, all_tiles;
   bool reverse, relu;
   const std::int64_t *order, *actives, *offsets;  // null: all sequences have all steps
-  unsigned* tickets;
-  int ticket_stride;
+  unsigned* flags;
+  int group_flags;  // from a group's flags to those of the next
 
   PersistentLayout(op::CellKind kind, const Sequences& sequences, const PersistentSizes& sizes,
                    const PersistentPlan& plan, Device device)
@@ -64,8 +65,8 @@ struct PersistentLayout {
         order(sequences.order),
         actives(sequences.actives),
         offsets(sequences.offsets),
-        tickets(gpu::tickets(device)),
-        ticket_stride(kTickets / plan.groups) {}
+        flags(gpu::flags(device)),
+        group_flags(static_cast<int>(PersistentSizes::flag_lines(plan.slices)) * kLineFlags) {}
 
   __device__ int time(int k) const { return reverse ? steps - 1 - k : k; }
   __device__ int active(int at) const { return actives ? static_cast<int>(actives[at]) : batch; }
@@ -76,8 +77,8 @@ struct PersistentLayout {
   __device__ int slice() const { return static_cast<int>(blockIdx.x) % slices; }
   __device__ int first_tile() const { return static_cast<int>(blockIdx.x) / slices * tiles; }
   __device__ GroupBarrier barrier() const {
-    return {tickets + static_cast<int>(blockIdx.x) / slices * ticket_stride,
-            static_cast<unsigned>(slices)};
+    return {flags + static_cast<int>(blockIdx.x) / slices * group_flags,
+            static_cast<unsigned>(slices), static_cast<unsigned>(slice())};
   }
 };
 
