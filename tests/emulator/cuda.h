@@ -227,4 +227,5 @@ void launch(WorkName name, void (*kernel)(Ps...), LaunchSizes sizes, As&&... arg
 
 }  // namespace mezzo::emulator
 
+#include "async_copy.h"
 #include "tensor_core.h"

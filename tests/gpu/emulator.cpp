@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "../../cuda/kernels/async_copy.h"
 #include "../../cuda/kernels/element.h"
 #include "../../cuda/kernels/kernel.h"
 #include "../../cuda/kernels/recurrent/group_barrier.h"
@@ -198,6 +199,55 @@ TEST_CASE("a barrier that not all blocks reach is a fault, too many blocks are r
   flags.zero_();
   const ResidentScope few(kRing - 1);
   CHECK_THROWS_AS(passed(kRing, 1, kRing, flags), CudaError);
+}
+
+namespace {
+
+struct alignas(16) Words {
+  float number[4];
+};
+
+/** Copies numbers through shared memory, in groups of two words of 16 bytes, and waits for all
+ *  groups but the last `left`. */
+template <int left> __global__ void copy_in_groups(const float* x, float* y) {
+  MZ_SHARED(Words, room, 6);
+  gpu::AsyncCopies copies;
+  copies.set_places(room, x);
+  copies.begin<0, 16>();
+  copies.begin<16, 0>();
+  copies.end_group();
+  copies.begin<32, 48>();
+  copies.begin<48, 32>();
+  copies.end_group();
+  copies.begin<64, 80>();
+  copies.begin<80, 64>();
+  copies.end_group();
+  copies.wait<left>();
+  for (int i = 0; i < 24; ++i) y[i] = room[i / 4].number[i % 4];
+}
+
+std::vector<double> copied(void (*kernel)(const float*, float*)) {
+  const Tensor x = counting_on_device(24), y = empty({24}, {.device = kDevice});
+  gpu::launch(kernel, {.threads = 1}, nullptr, static_cast<const float*>(x.data<float>()),
+              y.data<float>());
+  return y.to_vector<double>();
+}
+
+}  // namespace
+
+TEST_CASE("copies into shared memory are seen when their group was waited for", "[emulator]") {
+  const auto check = [](const std::vector<double>& y, int words) {
+    for (int i = 0; i < 24; ++i) {
+      const double at = y[static_cast<std::size_t>(i)];
+      if (i / 4 < words)
+        CHECK(at == (i / 4 ^ 1) * 4 + i % 4);
+      else
+        CHECK(std::isnan(at));
+    }
+  };
+  check(copied(&copy_in_groups<0>), 6);
+  check(copied(&copy_in_groups<1>), 4);
+  check(copied(&copy_in_groups<3>), 0);
 }
 
 TEST_CASE("shuffles and votes", "[emulator]") {

@@ -4,7 +4,10 @@
 
 #include <mezzo.h>
 
+#include "../../cuda/kernels/async_copy.h"
 #include "../../cuda/kernels/kernel.h"
+#include "../../cuda/kernels/recurrent/group_barrier.h"
+#include "../../cuda/kernels/tensor_core.h"
 #include "../support/catch.h"
 #include "emulation.h"
 
@@ -91,22 +94,52 @@ __global__ void write_bytes(std::uint8_t* y) {
   y[threadIdx.x] = bytes[threadIdx.x];
 }
 
-template <class T> std::vector<std::string> faults_of(void (*kernel)(T*)) {
+/** Each thread copies 16 bytes and the next thread reads them. */
+template <bool has_barrier> __global__ void rotate_copies(int* y) {
+  MZ_SHARED(gpu::LeftWords, words, kRaceThreads);
+  const auto i = static_cast<int>(threadIdx.x);
+  gpu::AsyncCopies copies;
+  copies.set_places(&words[i], y);
+  copies.begin<0, 0>();
+  copies.end_group();
+  copies.wait<0>();
+  if (has_barrier) __syncthreads();
+  const std::uint32_t seen = words[(i + 1) % kRaceThreads].item[0];
+  if (seen == 1) y[i] = 0;  // they are 0
+}
+
+/** The halves of a barrier between blocks order the block's own memory, each for itself. */
+template <bool arrives, bool waits> __global__ void rotate_between(int* y) {
+  MZ_SHARED(int, numbers, kRaceThreads);
+  const auto i = static_cast<int>(threadIdx.x);
+  numbers[i] = i;
+  unsigned* const flags = reinterpret_cast<unsigned*>(y) + kRaceThreads / 2;
+  gpu::GroupBarrier barrier(flags, 2, blockIdx.x);
+  if (arrives) barrier.arrive();
+  if (waits) barrier.wait();
+  if (numbers[(i + 1) % kRaceThreads] < 0) y[0] = 1;
+  if (arrives) barrier.leave();
+}
+
+template <class T> std::vector<std::string> faults_of(void (*kernel)(T*), bool together = false) {
   const Tensor y = zeros({kRaceThreads}, {.device = {DeviceKind::cuda, 0}}).to(dtype_of<T>());
   std::vector<std::string> faults;
   for (const Schedule schedule : kSchedules) {
     const ScheduleScope scope(schedule);
+    const gpu::Grid grid{
+        .blocks = 2, .threads = kRaceThreads, .shared = kRaceThreads * sizeof(float)};
     faults.push_back(fault_of([&] {
-      gpu::launch(kernel,
-                  {.blocks = 2, .threads = kRaceThreads, .shared = kRaceThreads * sizeof(float)},
-                  nullptr, y.data<T>());
+      if (together)
+        gpu::launch_together(kernel, grid, nullptr, y.data<T>());
+      else
+        gpu::launch(kernel, grid, nullptr, y.data<T>());
     }));
   }
   return faults;
 }
 
-template <class T> bool is_clean(void (*kernel)(T*)) {
-  return faults_of(kernel) == std::vector<std::string>(std::size(kSchedules));
+template <class T> bool is_clean(void (*kernel)(T*), bool together = false) {
+  return faults_of(kernel, together) == std::vector<std::string>(std::size(kSchedules));
 }
 
 /** Returns whether every schedule detects the race and names the kernel's line and the memory. */
@@ -148,4 +181,15 @@ TEST_CASE("atomic operations race only with non-atomic ones", "[emulator]") {
   CHECK(races_on("counter", &count_threads<false>));
   CHECK(races_on("counter", &read_beside_atomic));
   CHECK(is_clean(&write_bytes));
+}
+
+TEST_CASE("copies into shared memory need a barrier before other threads read them", "[emulator]") {
+  CHECK(is_clean(&rotate_copies<true>));
+  CHECK(races_on("words", &rotate_copies<false>));
+}
+
+TEST_CASE("a barrier between blocks orders the threads of each", "[emulator]") {
+  CHECK(is_clean(&rotate_between<true, true>, true));
+  CHECK(is_clean(&rotate_between<true, false>, true));
+  CHECK(races_on("numbers", &rotate_between<false, false>));
 }
