@@ -63,6 +63,14 @@ const std::vector<LayerCase> kOddCases{
     {.kind = CellKind::tanh, .steps = 6, .batch = 40, .hidden = 70},
     {.kind = CellKind::relu, .batch = 2, .hidden = 1, .states = false},
     {.kind = CellKind::relu, .batch = 19, .hidden = 64, .bidirectional = true},
+    // the fewest steps; groups of several tiles, of which the last is not full
+    {.kind = CellKind::lstm, .steps = 2, .batch = 129, .hidden = 65},
+    {.kind = CellKind::gru,
+     .steps = 7,
+     .batch = 130,
+     .hidden = 47,
+     .bidirectional = true,
+     .lengths = lengths_of(130, 7)},
 };
 
 }  // namespace
@@ -91,11 +99,15 @@ TEST_CASE("layers in one launch agree with an f64 oracle and with single steps",
     }
 }
 
-TEST_CASE("a layer of more than 512 units runs in one launch", "[gpu][recurrent][persistent]") {
+TEST_CASE("a layer of about 512 units runs in one launch", "[gpu][recurrent][persistent]") {
   const ResidentScope many(66);
   for (const LayerCase& c :
-       {LayerCase{.kind = CellKind::lstm, .steps = 2, .batch = 2, .hidden = 519},
-        LayerCase{.kind = CellKind::tanh, .steps = 2, .batch = 2, .hidden = 528}}) {
+       {LayerCase{.kind = CellKind::lstm, .steps = 3, .batch = 2, .hidden = 512},
+        LayerCase{.kind = CellKind::gru, .steps = 2, .batch = 2, .hidden = 511},
+        LayerCase{.kind = CellKind::lstm, .steps = 3, .batch = 2, .hidden = 519},
+        LayerCase{.kind = CellKind::gru, .steps = 2, .batch = 2, .hidden = 513},
+        LayerCase{.kind = CellKind::tanh, .steps = 3, .batch = 2, .hidden = 528}}) {
+    INFO("hidden " << c.hidden);
     const std::vector<Tensor> operands = operands_of(c, bf16);
     std::int64_t at_once = 0;
     const std::vector<Tensor> got = run_layer(c, operands, &at_once);
@@ -122,6 +134,20 @@ TEST_CASE("the bits of layers in one launch depend on neither schedule nor numbe
     CHECK(same_bits(run_layer(c, operands, &at_once), expected));
     CHECK(at_once == 2);
   }
+}
+
+TEST_CASE("layers in one launch that follow each other have the bits of each alone",
+          "[gpu][recurrent][persistent]") {
+  // numbers of blocks that differ, and of groups, which have flags in common
+  const std::vector<LayerCase> cases{
+      {.kind = CellKind::lstm, .steps = 3, .batch = 40, .hidden = 100},
+      {.kind = CellKind::gru, .steps = 6, .batch = 3, .hidden = 20},
+      {.kind = CellKind::tanh, .steps = 2, .batch = 100, .hidden = 33}};
+  std::vector<std::vector<Tensor>> alone;
+  for (const LayerCase& c : cases) alone.push_back(run_layer(c, operands_of(c, bf16)));
+  for (int round = 0; round < 2; ++round)
+    for (std::size_t i = cases.size(); i-- > 0;)
+      CHECK(same_bits(run_layer(cases[i], operands_of(cases[i], bf16)), alone[i]));
 }
 
 TEST_CASE("layers that do not fit run step by step", "[gpu][recurrent][persistent]") {
@@ -160,6 +186,8 @@ TEST_CASE("layers in one launch are chosen by predicted time", "[gpu][recurrent]
   CHECK(forward->tiles == 1);
   CHECK(backward->blocks() == 64);
   CHECK(plan(64, 1024, false)->tiles == 2);
+  CHECK(plan(2, 1024, false)->slices == 64);
+  CHECK_FALSE(plan(2, 1025, false));
   CHECK_FALSE(plan(256, 512, true));    // loads too much at each step
   CHECK_FALSE(plan(1024, 512, false));  // more blocks than run at once
   using Model = gpu::PersistentModel;

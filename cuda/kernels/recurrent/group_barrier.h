@@ -51,14 +51,14 @@ class GroupBarrier {
  public:
   /** `block`: the number of the calling block, below `blocks`. */
   __device__ GroupBarrier(unsigned* flags, unsigned blocks, unsigned block)
-      : flags_(flags), blocks_(blocks), block_(block) {}
+      : flags_(flags), own_(flags + block), blocks_(blocks) {}
 
   /** Announces that the block has written what others will read. */
   __device__ void arrive() {
     __syncthreads();
     ++arrivals_;
     // not in the warp that polls, which need not wait until the writes have arrived
-    if (threadIdx.x == blockDim.x - 1) release_flag(flags_ + block_, arrivals_);
+    if (threadIdx.x == blockDim.x - 1) release_flag(own_, arrivals_);
   }
   /** Waits until all blocks have arrived as often as this one. Afterwards it sees what they wrote
    *  before. */
@@ -71,14 +71,14 @@ class GroupBarrier {
   /** Ends the use of the barrier, after the last wait(). */
   __device__ void leave() {
     arrive();
-    if (block_ != 0) return;
+    if (own_ != flags_) return;
     wait();  // then nobody looks at a flag any more
     for (unsigned i = threadIdx.x; i < blocks_; i += blockDim.x) flags_[i] = 0;
   }
 
  private:
-  unsigned* flags_;
-  unsigned blocks_, block_, arrivals_ = 0;
+  unsigned *flags_, *own_;
+  unsigned blocks_, arrivals_ = 0;
 };
 
 }  // namespace mezzo::gpu

@@ -96,6 +96,8 @@ template <class T> struct Exchange {
     return data +
            (((turn & 1) * all_tiles + tile) * patches + number) * std::int64_t{kPatch * kPatch};
   }
+  /** Returns the elements from a patch to that of the next tile. */
+  __device__ std::int64_t tile_step() const { return patches * std::int64_t{kPatch * kPatch}; }
 };
 
 /** w_hh, row-major. Elements beyond the units are zeros. */

@@ -62,13 +62,18 @@ template <class T> MZ_HD MZ_ALWAYS_INLINE T lstm_result(T out, T c) { return out
 template <class T> struct LstmGradients {
   T i, f, g, o, c;
 };
+/** `t`: tanh(c). */
 template <class T>
-MZ_HD MZ_ALWAYS_INLINE LstmGradients<T> lstm_backward(T i, T f, T g, T o, T c, T c_before, T gh,
-                                                      T gc) {
-  const T t = math::tanh(c);
+MZ_HD MZ_ALWAYS_INLINE LstmGradients<T> lstm_backward_of_tanh(T i, T f, T g, T o, T t, T c_before,
+                                                              T gh, T gc) {
   const T all = gc + gh * o * (1 - t * t);
   return {all * g * i * (1 - i), all * c_before * f * (1 - f), all * i * (1 - g * g),
           gh * t * o * (1 - o), all * f};
+}
+template <class T>
+MZ_HD MZ_ALWAYS_INLINE LstmGradients<T> lstm_backward(T i, T f, T g, T o, T c, T c_before, T gh,
+                                                      T gc) {
+  return lstm_backward_of_tanh(i, f, g, o, math::tanh(c), c_before, gh, gc);
 }
 
 }  // namespace mezzo::cpu_kernels
