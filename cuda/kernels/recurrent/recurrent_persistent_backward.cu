@@ -144,8 +144,8 @@ template <class T, int kParts> struct Elements {
   }
 };
 
-/** Loads the rows of the weights that belong to the warp's patches of gates, for the block's units,
- *  eight at a time. */
+/** Loads the rows of the weights that belong to the warp's patches of gates, for the block's units:
+ *  those of a patch at a time. */
 template <class T, int kGates, int kDepth, int kParts>
 __device__ __forceinline__ void load_weights(const Elements<T, kParts>& own, int warp, int lane,
                                              RightWords (&loaded)[kGates * kDepth][2 * kParts]) {
@@ -154,17 +154,18 @@ __device__ __forceinline__ void load_weights(const Elements<T, kParts>& own, int
   const int patches = kGates * layout.depth;
 #pragma unroll
   for (int d = 0; d < kGates * kDepth; ++d) {
-    const int patch = warp + d * kPersistentWarps;
-    const bool exists = patch < patches;
+    const int patch = warp + d * kPersistentWarps, gate = patch / layout.depth,
+              first = patch % layout.depth * kPatch + right_row(lane);
+    std::uint32_t bits[4 * kParts][2] = {};
+    if (patch < patches)
 #pragma unroll
-    for (int i = 0; i < 4 * kParts; ++i) {
-      const int unit = patch % layout.depth * kPatch + right_row(lane) + i % 2 * 8,
-                j = own.slice * own.kUnits + i / 2 * 8 + right_column(lane),
-                gate = patch / layout.depth;
-      loaded[d][i / 2].item[i % 2] =
-          exists ? call.weights.bits(gate, unit, j) | call.weights.bits(gate, unit + 1, j) << 16
-                 : 0u;
-    }
+      for (int i = 0; i < 8 * kParts; ++i)
+        bits[i / 2][i % 2] =
+            call.weights.bits(gate, first + i / 2 % 2 * 8 + i % 2,
+                              own.slice * own.kUnits + i / 4 * 8 + right_column(lane));
+#pragma unroll
+    for (int i = 0; i < 4 * kParts; ++i)
+      loaded[d][i / 2].item[i % 2] = bits[i][0] | bits[i][1] << 16;
   }
 }
 
