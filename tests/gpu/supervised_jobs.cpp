@@ -81,14 +81,14 @@ TEST_CASE("jobs that fail, throw, crash, hang or break the device are one failur
 
 TEST_CASE("jobs that exceed the total time limit have failed", "[smoke]") {
   const auto slow = [] {
-    usleep(300000);
+    usleep(900000);
     return pass();
   };
   const Output output = run_jobs({job("1", slow), job("2", slow), job("3", slow), job("4", slow)},
-                                 {.job = 10, .all = 0.5});
+                                 {.job = 10, .all = 1.5});
   CHECK(output.tally.passed == 1);
   CHECK(output.tally.failed == 3);
-  CHECK(output.lines.back().substr(39) == "FAILED not done: 0.5 s were over");
+  CHECK(output.lines.back().substr(39) == "FAILED not done: 1.5 s were over");
 }
 
 TEST_CASE("without a device no job runs", "[smoke]") {
