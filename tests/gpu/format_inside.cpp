@@ -1,6 +1,7 @@
 // Row-major nets of 16-bit convolutions: what they compute channels-last inside, and that nothing
 // but time and launches shows it.
 #include <algorithm>
+#include <functional>
 
 #include "../emulator/counters.h"
 #include "../support/catch.h"
@@ -196,6 +197,79 @@ TEST_CASE("gradients through a result that is channels-last inside see in-place 
   const std::vector<double> expected = gradient(kLast, false);
   CHECK(gradient(kRows, false) == expected);
   CHECK(gradient(kRows, true) == expected);
+}
+
+TEST_CASE("ops after a convolution agree, whether they keep its format inside or not",
+          "[gpu][format]") {
+  NEED_DEVICE();
+  const Tensor w = scattered({8, 8, 3, 3}, f16), wide = scattered({1, 8, 1, 1}, f16),
+               mask = scattered({4, 8, 64, 66}, f32) > 0.0;
+  const nn::GroupNorm group(4, 8);
+  group.to(kDevice);
+  using F = std::function<Tensor(const Tensor&)>;
+  const std::vector<F> all{
+      [](const Tensor& y) { return avg_pool2d(y, 2); },
+      [](const Tensor& y) { return max_pool2d(y, 3, {.stride = 2, .padding = 1}); },
+      [](const Tensor& y) { return adaptive_avg_pool2d(y, 1); },
+      [](const Tensor& y) { return interpolate(y, {.scale_factor = 2.0}); },
+      [](const Tensor& y) { return pad(y, {1, 1, 2, 0}); },
+      [](const Tensor& y) { return softmax(y, 1); },
+      [](const Tensor& y) { return cat({y, relu(y)}, 1); },
+      [](const Tensor& y) { return gelu(y).flip({2}); },
+      [](const Tensor& y) { return y.transpose(2, 3) * 2.0; },
+      [](const Tensor& y) { return y.slice(2, 3, 40).slice(1, 1, 5); },
+      [](const Tensor& y) { return y.to(f32).mean({2, 3}); },
+      [](const Tensor& y) { return sum(y, {0, 2, 3}) + y.amax(1).sum(); },
+      [&](const Tensor& y) { return y * wide + wide; },
+      [&](const Tensor& y) { return where(mask, y, zeros_like(y)); },
+      [&](const Tensor& y) { return group(y.to(f32)); },
+      [&](const Tensor& y) { return conv_transpose2d(y, w, {}, {.stride = 2}); },
+      [&](const Tensor& y) { return conv2d(y, w.slice(1, 0, 1), {}, {.groups = 8}); },
+      [](const Tensor& y) {
+        return y.flatten(1).matmul(ones({8 * 64 * 66, 3}, {.dtype = f16, .device = kDevice}) /
+                                   4096.0);
+      },
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    INFO("function " << i);
+    const auto results = [&](bool inside) {
+      const Tensor x = images(inside ? kRows : kLast);
+      Tensor y = conv2d(x, w.to(inside ? kRows : kLast), {}, {.padding = 1});
+      CHECK(is_inside(y) == inside);
+      if (!inside) y = y.contiguous();
+      const Tensor z = all[i](y), g = scattered(z.shape(), z.dtype());
+      return std::vector<Tensor>{z, grad(TensorList(z), {x}, {}, TensorList(g))[0]};
+    };
+    const std::vector<Tensor> got = results(true), expected = results(false);
+    for (std::size_t k = 0; k < got.size(); ++k) {
+      const Tensor a = got[k].to(f64), b = expected[k].to(f64);
+      CHECK((a - b).abs().amax().item<double>() <= 4e-3 * b.abs().amax().item<double>());
+    }
+  }
+}
+
+TEST_CASE("volumes, transposed convolutions and second gradients are channels-last inside",
+          "[gpu][format]") {
+  NEED_DEVICE();
+  const Tensor volume = scattered({2, 8, 8, 32, 34}, bf16);
+  const Tensor kernel = scattered({8, 8, 1, 3, 3}, bf16);
+  CHECK(is_inside(conv3d(volume, kernel)));
+  CHECK(conv3d(volume, kernel).to_vector<double>() ==
+        conv3d(volume.to(kLast), kernel.to(kLast)).to_vector<double>());
+  const Tensor w = scattered({8, 16, 4, 4}, bf16);
+  CHECK(is_inside(conv_transpose2d(images(kRows, bf16).detach(), w, {}, {.stride = 2})));
+  CHECK_FALSE(is_inside(conv2d(images(kRows, bf16).detach()[0], scattered({64, 8, 1, 1}, bf16))));
+  const auto penalty = [](MemoryFormat format) {
+    const Tensor x = images(format),
+                 k = (scattered({8, 8, 3, 3}, f16) / 8.0).to(format).requires_grad_();
+    const Tensor y = tanh(conv2d(x, k, {}, {.padding = 1}));
+    const Tensor g = grad(TensorList(y), {x}, {.create_graph = true},
+                          TensorList(scattered(y.shape(), f16).to(format)))[0];
+    return grad(TensorList((g.to(f32) * g.to(f32)).sum() / 1024.0), {k})[0].to(f64).to(cpu);
+  };
+  const Tensor rows = penalty(kRows), last = penalty(kLast);
+  CHECK((rows - last).abs().amax().item<double>() <= 4e-3 * last.abs().amax().item<double>());
+  CHECK(last.abs().amax().item<double>() > 0);
 }
 
 TEST_CASE("a captured step is channels-last inside", "[gpu][graph][format]") {
