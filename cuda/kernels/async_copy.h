@@ -13,7 +13,7 @@ namespace mezzo::gpu {
 class AsyncCopies {
  public:
   /** Sets where offsets of begin() count from, in shared memory and in that of the device:
-   * multiples of 16 bytes. */
+   *  multiples of 16 bytes. */
   __device__ void set_places(void* to, const void* from) {
     to_ = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
     // volatile: else the address is computed again for each copy

@@ -207,8 +207,8 @@ struct MZ_API Norms {
 MZ_API Norms norms(std::span<const Tensor> tensors, const NormOptions& options = {});
 /** L2 norms in two steps, as prepared_update(): allocates, and returns the norms, which are zeros,
  *  with the function that computes those of each tensor. The tensors are the parameters of
- * `update`, which runs before, then their last states: its kernels compute the norms where they
- * can. Errors: as norms(). */
+ *  `update`, which runs before, then their last states: its kernels compute the norms where they
+ *  can. Errors: as norms(). */
 MZ_API std::pair<Norms, std::function<void()>> prepared_norms(std::span<const Tensor> tensors,
                                                               UpdateCall* update = nullptr);
 

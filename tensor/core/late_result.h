@@ -69,7 +69,7 @@ std::vector<Tensor> late_operands(const OpInfo& info, const Tensor& x);
 // ---- channels-last memory of row-major results --------------------------------------------------
 
 /** Returns a row-major tensor with the elements of x, which is dense and channels-last: a late
- * copy, or a view where both formats have one order. */
+ *  copy, or a view where both formats have one order. */
 Tensor late_row_major(const Tensor& x);
 
 /** Returns the channels-last tensor that x is a late copy of; undefined if it is none, or if this
@@ -85,8 +85,8 @@ inline bool any_is_late(std::span<const Tensor> tensors) {
 
 /** Replaces the operands of an op that are late copies of channels-last tensors by those tensors,
  *  where its kernel then computes a result of the shape faster: nothing is copied to row-major
- * order and back. Returns whether it did. An elementwise kernel gets all operands of the result's
- * shape in one order, or as they are. */
+ *  order and back. Returns whether it did. An elementwise kernel gets all operands of the result's
+ *  shape in one order, or as they are. */
 bool take_channels_last(const OpInfo& info, std::span<Tensor> operands, const Shape& result);
 
 }  // namespace mezzo

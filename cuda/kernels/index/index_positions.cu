@@ -160,7 +160,7 @@ __device__ int sum_before(int value, int* room, int& all) {
 }
 
 /** Replaces the counts of tiles by those ahead of each, by one block. Not inlined, for the
- * registers of the marks. */
+ *  registers of the marks. */
 __device__ __noinline__ void add_up(const Marks& marks, std::int64_t tiles) {
   MZ_SHARED(int, room, kMarkWarps);
   constexpr int kEach = 16;

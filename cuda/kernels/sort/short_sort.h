@@ -17,7 +17,7 @@ template <> __device__ inline WideEntry last_entry() {
 }
 
 /** Sorts runs of `padded` entries, a power of 2, in shared memory: `held` entries in all. All
- * threads of the block must call it. */
+ *  threads of the block must call it. */
 template <class Entry> __device__ void sort_runs(Entry* room, int held, int padded) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   for (int size = 2; size <= padded; size *= 2)

@@ -80,8 +80,8 @@ void require_ranks(const std::string& op, Inputs in, int dims) {
 }
 
 /** Returns true for convolutions on a GPU whose row-major operands cuDNN would copy to
- * channels-last order and back in each call: those of 16 bits, which Tensor Cores compute, with
- * whole packs of channels. The copies of fewer elements take the time of their launches. */
+ *  channels-last order and back in each call: those of 16 bits, which Tensor Cores compute, with
+ *  whole packs of channels. The copies of fewer elements take the time of their launches. */
 bool prefers_channels_last(Inputs in, const ConvAttrs& attrs, const Shape& result) {
   constexpr std::int64_t kPack = 8, kLeast = std::int64_t{1} << 18;
   const Tensor& x = in[0];
