@@ -1,7 +1,6 @@
 #include "late_result.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -15,8 +14,6 @@
 namespace mezzo {
 
 namespace {
-
-constexpr std::size_t kMaxTaken = 8;  // operands of an op that has channels-last kernels
 
 struct LateResult;
 /** The late result that this thread computes by write() in place of its kernel. */
@@ -253,24 +250,21 @@ Tensor channels_last_source(const Tensor& x) {
 }
 
 bool take_channels_last(const OpInfo& info, std::span<Tensor> operands, const Shape& result) {
-  const bool may_take = !info.elementwise || may_be_channels_last(result.rank());
-  std::array<Tensor, kMaxTaken> sources;
-  if (!any_is_late(operands) || !may_take || operands.size() > sources.size() || needs_single_ops())
-    return false;
+  if (!any_is_late(operands) || needs_single_ops()) return false;
+  if (info.elementwise && !may_be_channels_last(result.rank())) return false;
+  const auto fits = [&](const Tensor& x) {
+    return !x.defined() || !(x.shape() == result) || x.is_contiguous(MemoryFormat::channels_last) ||
+           channels_last_source(x).defined();
+  };
+  if (info.elementwise && !std::all_of(operands.begin(), operands.end(), fits)) return false;
   bool found = false;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Tensor& x = operands[i];
-    if (!x.defined()) continue;
-    sources[i] = channels_last_source(x);
-    found = found || sources[i].defined();
-    if (info.elementwise && x.shape() == result && !sources[i].defined() &&
-        !x.is_contiguous(MemoryFormat::channels_last))
-      return false;
+  for (Tensor& x : operands) {
+    Tensor source = x.defined() ? channels_last_source(x) : Tensor{};
+    if (!source.defined()) continue;
+    x = std::move(source);
+    found = true;
   }
-  if (!found) return false;
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    if (sources[i].defined()) operands[i] = sources[i];
-  return true;
+  return found;
 }
 
 }  // namespace mezzo
