@@ -35,8 +35,8 @@ struct Array {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   std::int64_t alignment = 16;  // bytes
   Place place = Place::memory;
-  bool in_tiles =
-      false;  // elements in the order of 16 x 16 tiles, for sums of the library's blocks
+  /** The elements are in the order of tiles of 16 x 16, in which engines add to sums in memory. */
+  bool in_tiles = false;
 };
 
 /** A graph under construction. It owns its parts, because the library keeps pointers to them. */

@@ -23,7 +23,7 @@ enum ArrayName : std::int64_t {
   kKept = 'p',       // a.kept
   kG = 'g',
   kOffsets = 'o',  // intermediate of the gradients: one f32 per row
-  kDqSums = 'S',   // of gradients that need not repeat: those of q in f32, 0 before
+  kDqSums = 'S',   // of gradients that need not repeat: sums for q, f32, set to 0 before
   kDq = 'Q',
   kDk = 'K',
   kDv = 'V',

@@ -83,10 +83,10 @@ inline bool any_is_late(std::span<const Tensor> tensors) {
   return false;
 }
 
-/** Replaces the operands of an op that are late copies of channels-last tensors by those tensors,
- *  where its kernel then computes a result of the shape faster: nothing is copied to row-major
- *  order and back. Returns whether it did. An elementwise kernel gets all operands of the result's
- *  shape in one order, or as they are. */
+/** Replaces operands that are late copies of channels-last tensors by those tensors, so that
+ *  nothing is copied to row-major order and back. Returns whether it replaced one. `result` is the
+ *  shape of the op's first result. An elementwise kernel needs all operands of that shape in one
+ *  order: if one is row-major only, nothing is replaced. */
 bool take_channels_last(const OpInfo& info, std::span<Tensor> operands, const Shape& result);
 
 }  // namespace mezzo

@@ -143,7 +143,7 @@ struct OutSpec {
   std::optional<Device> device = {};        // unset: the device of the operands
   bool pinned = false;                      // on the CPU only: use pinned memory
   std::optional<MemoryFormat> format = {};  // unset: by OpTraits::channels_last
-  /** A row-major result: compute it channels-last where it can be a late copy of that. */
+  /** A row-major result is a late copy of a channels-last one, if it may be late. */
   bool prefers_channels_last = false;
 };
 

@@ -57,7 +57,7 @@ class GroupBarrier {
   __device__ void arrive() {
     __syncthreads();
     ++arrivals_;
-    // not in the warp that polls, which need not wait until the writes have arrived
+    // In another warp than the one that polls, which then does not wait for the block's writes.
     if (threadIdx.x == blockDim.x - 1) release_flag(own_, arrivals_);
   }
   /** Waits until all blocks have arrived as often as this one. Afterwards it sees what they wrote
@@ -72,7 +72,7 @@ class GroupBarrier {
   __device__ void leave() {
     arrive();
     if (own_ != flags_) return;
-    wait();  // then nobody looks at a flag any more
+    wait();  // after it no block reads a flag
     for (unsigned i = threadIdx.x; i < blocks_; i += blockDim.x) flags_[i] = 0;
   }
 
